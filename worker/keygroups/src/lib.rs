@@ -1,0 +1,32 @@
+//! Where a key lives: Kafka's murmur2, the 960 key groups, the partition counts that fit them,
+//! and the byte form a key has before it is hashed.
+//!
+//! # The law
+//!
+//! Partition `p` of `N` owns the key groups `p, p + N, p + 2N, ...`. If `N` divides 960, then for
+//! every hash `h` it holds that `(h % 960) % N == h % N`: the owner of a key's group is the
+//! partition that Kafka's default partitioner picks, and state can follow keys through every
+//! change of the count. If `N` does not divide 960 the two part ways for some key. The 28 counts
+//! that divide 960 are [`VALID_COUNTS`]; [`PartitionCount`] can hold no other.
+//!
+//! # Keys are bytes
+//!
+//! Hashes are taken over bytes, nothing is normalised (`café` composed and decomposed are two
+//! keys). How a typed value becomes bytes is said once, in [`canonical`]. A null key is not an
+//! empty key: the empty key is in group 921 like any other key of that hash, a null key is in
+//! [`Group::Null`], which every partition has for itself.
+
+pub mod canonical;
+mod counts;
+mod groups;
+mod murmur2;
+mod ownership;
+
+pub use canonical::{KeyValue, canonical_key, composite_key};
+pub use counts::{
+    InvalidPartitionCount, PartitionCount, RawPartitionCount, VALID_COUNTS, divisor_refusal,
+    nearest_valid,
+};
+pub use groups::{GROUP_COUNT, Group, InvalidKeyGroup, KeyGroup, group_of, rank};
+pub use murmur2::{murmur2, positive_hash};
+pub use ownership::{NotAPartition, Partition, groups_owned, partition_of, partition_of_hash};

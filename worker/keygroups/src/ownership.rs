@@ -1,0 +1,115 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counts::{PartitionCount, RawPartitionCount};
+use crate::groups::{GROUP_COUNT, KeyGroup};
+use crate::murmur2::positive_hash;
+
+/// A partition's number, from 0; at most `i32::MAX`, as in Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "i32", into = "i32")]
+pub struct Partition(i32);
+
+/// A number that is no partition of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAPartition {
+    /// What was given.
+    pub partition: i32,
+    /// The topic's count, where it is known.
+    pub count: Option<u32>,
+}
+
+impl fmt::Display for NotAPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            Some(count) => {
+                let last = count.saturating_sub(1);
+                write!(f, "partition {} is not one of 0 to {last}", self.partition)
+            }
+            None => write!(f, "partition {} is negative", self.partition),
+        }
+    }
+}
+
+impl std::error::Error for NotAPartition {}
+
+impl Partition {
+    /// The number as Kafka's protocol has it; never negative.
+    #[must_use]
+    pub fn get(self) -> i32 {
+        self.0
+    }
+
+    /// The number, unsigned.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.0.unsigned_abs()
+    }
+
+    fn of_remainder(remainder: u32) -> Self {
+        // A remainder of a hash below 2^31 is below 2^31, whatever the count.
+        Self((remainder & 0x7fff_ffff).cast_signed())
+    }
+}
+
+impl TryFrom<i32> for Partition {
+    type Error = NotAPartition;
+
+    fn try_from(partition: i32) -> Result<Self, NotAPartition> {
+        if partition >= 0 {
+            Ok(Self(partition))
+        } else {
+            Err(NotAPartition { partition, count: None })
+        }
+    }
+}
+
+impl From<Partition> for i32 {
+    fn from(partition: Partition) -> i32 {
+        partition.0
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Where Kafka's default partitioner puts a key, for any count.
+#[must_use]
+pub fn partition_of(key: &[u8], count: impl Into<RawPartitionCount>) -> Partition {
+    partition_of_hash(positive_hash(key), count)
+}
+
+/// [`partition_of`] for a hash that was taken already, its sign bit cleared.
+#[must_use]
+pub fn partition_of_hash(positive_hash: u32, count: impl Into<RawPartitionCount>) -> Partition {
+    let count: RawPartitionCount = count.into();
+    Partition::of_remainder((positive_hash & 0x7fff_ffff) % count.get())
+}
+
+/// The key groups that `partition` of `count` owns, ascending: `p, p + N, p + 2N, ...`.
+///
+/// # Errors
+/// If `count` has no such partition.
+pub fn groups_owned(
+    partition: Partition,
+    count: PartitionCount,
+) -> Result<impl Iterator<Item = KeyGroup>, NotAPartition> {
+    if partition.index() >= count.get() {
+        return Err(NotAPartition { partition: partition.get(), count: Some(count.get()) });
+    }
+    let (first, step) = (partition.index(), count.get());
+    Ok((first..u32::from(GROUP_COUNT)).step_by(step as usize).map(KeyGroup::of_hash))
+}
+
+impl KeyGroup {
+    /// The partition of `count` that owns the group. For a valid count this is where Kafka's
+    /// default partitioner puts each of its keys.
+    #[must_use]
+    pub fn owner(self, count: PartitionCount) -> Partition {
+        Partition::of_remainder(u32::from(self.number()) % count.get())
+    }
+}
