@@ -1,0 +1,168 @@
+//! The commit of a task, at least once: outputs acknowledged, then state synced, then the group's
+//! offset. The order is held by the types of this machine; the act behind each step is the
+//! caller's.
+//!
+//! A crash repeats the outputs of the last interval. State is never lost or doubled: it carries
+//! the position it belongs to, and both become durable as one.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// How far a commit came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CommitStep {
+    /// Outputs are produced and not yet all acknowledged.
+    Open,
+    /// Every output, side output and dead letter of the interval is acknowledged.
+    OutputsAcked,
+    /// State with its positions is durable. From here the commit has happened.
+    StateSynced,
+    /// The group's offset with the receipt is at the broker. The next interval may be committed.
+    OffsetCommitted,
+    /// The task gives up this life: it drops its live state and starts again from its store.
+    Abandoned,
+}
+
+/// What came of the act that a step asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CommitEvent {
+    /// All outputs are acknowledged.
+    OutputsAcked,
+    /// An output failed for good, or it is not known what became of it.
+    OutputsFailed,
+    /// The store's sync returned.
+    StateSynced,
+    /// The store's write or sync failed.
+    StateFailed,
+    /// The broker took the offset.
+    OffsetCommitted,
+    /// The broker did not take the offset, or it is not known whether it did.
+    OffsetFailed,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CommitAct {
+    /// Flush the producer and wait until everything is acknowledged.
+    FlushOutputs,
+    /// Write and sync the entry.
+    SyncState,
+    /// Commit the group's offset with the receipt.
+    CommitOffset,
+    /// Nothing: the interval is committed.
+    Done,
+    /// Drop live state and producer, and start the task again from its store. Retrying the same
+    /// act is no option: after a failed sync a second one may succeed falsely, and after a lost
+    /// output the producer's order is broken.
+    Rebuild,
+}
+
+/// An event that cannot follow a step; only a fault in the caller can bring it about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a commit at {step} cannot be met by {event}; this is a fault of the worker")]
+pub struct NoSuchEdge {
+    /// Where the commit stood.
+    pub step: CommitStep,
+    /// What was said to have happened.
+    pub event: CommitEvent,
+}
+
+impl fmt::Display for CommitStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl fmt::Display for CommitEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl CommitStep {
+    /// Every step, in order.
+    pub const ALL: [Self; 5] = [
+        Self::Open,
+        Self::OutputsAcked,
+        Self::StateSynced,
+        Self::OffsetCommitted,
+        Self::Abandoned,
+    ];
+
+    /// What this step asks for.
+    #[must_use]
+    pub fn act(self) -> CommitAct {
+        match self {
+            Self::Open => CommitAct::FlushOutputs,
+            Self::OutputsAcked => CommitAct::SyncState,
+            Self::StateSynced => CommitAct::CommitOffset,
+            Self::OffsetCommitted => CommitAct::Done,
+            Self::Abandoned => CommitAct::Rebuild,
+        }
+    }
+
+    /// The step that follows.
+    ///
+    /// # Errors
+    /// If the event cannot follow this step.
+    pub fn after(self, event: CommitEvent) -> Result<Self, NoSuchEdge> {
+        use CommitEvent as Event;
+        match (self, event) {
+            (Self::Open, Event::OutputsAcked) => Ok(Self::OutputsAcked),
+            (Self::Open, Event::OutputsFailed)
+            | (Self::OutputsAcked, Event::StateFailed) => Ok(Self::Abandoned),
+            (Self::OutputsAcked, Event::StateSynced) => Ok(Self::StateSynced),
+            (Self::StateSynced, Event::OffsetCommitted) => Ok(Self::OffsetCommitted),
+            // The store's own position counts at the next start, so the task stays as it is and
+            // asks again.
+            (Self::StateSynced, Event::OffsetFailed) => Ok(Self::StateSynced),
+            (Self::Open, Event::StateSynced | Event::StateFailed)
+            | (Self::Open | Self::OutputsAcked, Event::OffsetCommitted | Event::OffsetFailed)
+            | (
+                Self::OutputsAcked | Self::StateSynced,
+                Event::OutputsAcked | Event::OutputsFailed,
+            )
+            | (Self::StateSynced, Event::StateSynced | Event::StateFailed)
+            | (
+                Self::OffsetCommitted | Self::Abandoned,
+                Event::OutputsAcked
+                | Event::OutputsFailed
+                | Event::StateSynced
+                | Event::StateFailed
+                | Event::OffsetCommitted
+                | Event::OffsetFailed,
+            ) => Err(NoSuchEdge { step: self, event }),
+        }
+    }
+}
+
+impl CommitEvent {
+    /// Every event.
+    pub const ALL: [Self; 6] = [
+        Self::OutputsAcked,
+        Self::OutputsFailed,
+        Self::StateSynced,
+        Self::StateFailed,
+        Self::OffsetCommitted,
+        Self::OffsetFailed,
+    ];
+}
+
+/// The edges as a table, for documents.
+#[must_use]
+pub fn edge_table() -> String {
+    let mut table = String::from("| step | act | event | next |\n|---|---|---|---|\n");
+    for step in CommitStep::ALL {
+        for event in CommitEvent::ALL {
+            if let Ok(next) = step.after(event) {
+                table.push_str(&format!("| {step} | {:?} | {event} | {next} |\n", step.act()));
+            }
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

@@ -1,0 +1,25 @@
+//! How a record is counted once: names at the broker, epochs, entries and their receipts, the
+//! order in which a task starts and commits, and which pod runs which task.
+//!
+//! Data to data: nothing here reads a clock, a file or a socket. What the worker and the operator
+//! decide is decided here, so that every decision is tested without either.
+
+pub mod commit;
+pub mod entry;
+pub mod epochs;
+pub mod fault;
+pub mod identity;
+pub mod layout;
+pub mod names;
+pub mod offset;
+pub mod receipt;
+pub mod start;
+
+pub use entry::{Change, Entry, EntryChecksum, Frontier, Position};
+pub use epochs::{EntryNumber, LayoutEpoch, Lineage, StoreEpoch};
+pub use fault::{Category, Fault};
+pub use identity::{Difference, Differences, StoreIdentity, VolumeMarker};
+pub use layout::Task;
+pub use names::{AppId, GroupId, HopName, SubscriptionName, TopicName, TransactionalId};
+pub use offset::{LogBounds, Offset};
+pub use receipt::{CommittedReceipt, Receipt};

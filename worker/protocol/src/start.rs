@@ -1,0 +1,538 @@
+//! How a task starts, at least once: from what is on the volume and at the broker, to where it
+//! reads on, or why it does not.
+
+use thiserror::Error;
+
+use crate::entry::EntryChecksum;
+use crate::epochs::{EntryNumber, LayoutEpoch, Lineage};
+use crate::fault::{Category, Fault};
+use crate::identity::{Differences, StoreIdentity, VolumeMarker};
+use crate::offset::{LogBounds, Offset};
+use crate::receipt::{NotAReceipt, Receipt};
+
+/// What to do with state and offsets of another lineage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnForeign {
+    /// Stop and say what was found.
+    Refuse,
+    /// Treat them as if they were not there: the owner asked for a start without them.
+    Discard,
+}
+
+/// Where a task without state and without a committed offset begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartFrom {
+    /// The first record that is still there.
+    Earliest,
+    /// The end of the log as it is now.
+    Latest,
+    /// The first record of a time or later; `None` if there is none yet, which means the end.
+    Timestamp {
+        /// What the broker answered for the time.
+        found: Option<Offset>,
+    },
+}
+
+/// What the task's store on the volume says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreEvidence {
+    /// There is no store in the task's place.
+    Absent,
+    /// There is one.
+    Present(StoreProgress),
+}
+
+/// Which store was found and how far it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreProgress {
+    /// What the store says it is.
+    pub identity: StoreIdentity,
+    /// Number of its last commit.
+    pub number: EntryNumber,
+    /// Checksum of its last commit.
+    pub checksum: EntryChecksum,
+    /// The offset of the own partition that it reads next.
+    pub position: Offset,
+}
+
+/// What the group's offset for the task's partition says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BrokerEvidence {
+    /// No offset is committed.
+    Nothing,
+    /// An offset is committed, with this metadata.
+    Committed {
+        /// The committed offset.
+        offset: Offset,
+        /// The receipt, or why the metadata is none.
+        receipt: Result<Receipt, NotAReceipt>,
+    },
+}
+
+impl BrokerEvidence {
+    /// Reads what the broker returned for the group and partition.
+    #[must_use]
+    pub fn of(committed: Option<(Offset, &str)>) -> Self {
+        match committed {
+            None => Self::Nothing,
+            Some((offset, metadata)) => Self::Committed {
+                offset,
+                receipt: metadata.parse(),
+            },
+        }
+    }
+}
+
+/// All that the decision looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartInputs {
+    /// The store that the assignment says this task has.
+    pub assigned: StoreIdentity,
+    /// The layout epoch of the assignment.
+    pub layout_epoch: LayoutEpoch,
+    /// What to do with another lineage's leavings.
+    pub on_foreign: OnForeign,
+    /// What the volume says about itself; `None` if it was never used.
+    pub volume: Option<VolumeMarker>,
+    /// The task's store.
+    pub store: StoreEvidence,
+    /// The group's offset.
+    pub broker: BrokerEvidence,
+    /// The partition's log.
+    pub log: LogBounds,
+    /// Used only where neither state nor a committed offset exists.
+    pub start_from: StartFrom,
+}
+
+/// Where the offset of a fresh start comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreshOrigin {
+    /// The input's `startFrom`.
+    StartFrom,
+    /// An earlier start committed it and got no further.
+    EarlierStart,
+    /// Somebody committed it for this group, without a receipt.
+    CommittedOffset,
+}
+
+/// Something worth telling about a resumed task; it does not stop it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// The store lies behind the receipt: an older copy of the volume. State is rebuilt from the
+    /// log; results between the two offsets are written a second time.
+    OlderStore {
+        /// Where the store stands.
+        store: Offset,
+        /// Where the receipt stands.
+        receipt: Offset,
+    },
+}
+
+/// What a task does at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartDecision {
+    /// Goes on with its store.
+    Resume {
+        /// Reads on from here.
+        offset: Offset,
+        /// What to tell.
+        notice: Option<Notice>,
+    },
+    /// Makes a new store.
+    Fresh {
+        /// Reads from here.
+        offset: Offset,
+        /// Why from here.
+        origin: FreshOrigin,
+        /// A store of another lineage lies in the place and is removed first.
+        discard_store: bool,
+    },
+    /// Does not start.
+    Refuse(StartRefusal),
+}
+
+/// Why a task does not start, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StartRefusal {
+    /// The volume belongs to another app.
+    #[error(
+        "the volume holds state of app `{found}`, this task belongs to `{expected}`: attach the \
+         volume of `{expected}`, or empty this one if its state is not wanted"
+    )]
+    ForeignApp {
+        /// App named on the volume.
+        found: String,
+        /// App of the task.
+        expected: String,
+    },
+    /// State or offsets come from another life of the app.
+    #[error(
+        "{place} is of lineage {found}, the assignment says {expected}: set `state.onRecreate` to \
+         `adopt` to go on with the kept state, or to `discard` to start without it"
+    )]
+    ForeignLineage {
+        /// Where the other lineage was found.
+        place: &'static str,
+        /// The lineage found.
+        found: Lineage,
+        /// The lineage assigned.
+        expected: Lineage,
+    },
+    /// The assignment is older than what already ran.
+    #[error(
+        "the assignment is of layout epoch {assigned}, {place} has seen {found}: an old \
+         assignment never runs again; wait for the current one"
+    )]
+    OldAssignment {
+        /// Where the newer epoch was found.
+        place: &'static str,
+        /// The epoch found.
+        found: LayoutEpoch,
+        /// The epoch assigned.
+        assigned: LayoutEpoch,
+    },
+    /// The store is not the one the assignment names.
+    #[error(
+        "the store is not the one assigned ({differences}): it is kept as it is; undo the change \
+         of the spec, or move the store away to start without it"
+    )]
+    OtherStore {
+        /// In what it differs.
+        differences: Differences,
+    },
+    /// State existed and is not there.
+    #[error(
+        "the broker holds a receipt for commit {number} at offset {offset}, but the volume holds \
+         no state for this task: bring the volume back, or delete the group's offsets to start \
+         without the lost state"
+    )]
+    StateMissing {
+        /// The commit the receipt names.
+        number: EntryNumber,
+        /// The committed offset.
+        offset: Offset,
+    },
+    /// Store and receipt have the same number and different content.
+    #[error(
+        "store and broker disagree on commit {number} (store: {store} at {store_offset}, \
+         broker: {receipt} at {receipt_offset}): two lives of this task have run; bring back the \
+         volume that belongs to the receipt, or delete the group's offsets to trust the store"
+    )]
+    OtherHistory {
+        /// The commit both name.
+        number: EntryNumber,
+        /// Checksum in the store.
+        store: EntryChecksum,
+        /// Position of the store.
+        store_offset: Offset,
+        /// Checksum in the receipt.
+        receipt: EntryChecksum,
+        /// Offset of the receipt.
+        receipt_offset: Offset,
+    },
+    /// The receipt was written by a newer program.
+    #[error(
+        "the receipt at the broker has version `{version}`: run the worker version that wrote it"
+    )]
+    NewerReceipt {
+        /// The version found.
+        version: String,
+    },
+    /// Retention removed records that were not read.
+    #[error(
+        "offsets {from} to {last} are gone: retention removed them before they were read ({count} \
+         offsets): lengthen the topic's retention; to go on without them, delete state and group \
+         offsets and start fresh"
+    )]
+    RetentionGap {
+        /// The offset that was to be read next.
+        from: Offset,
+        /// The last offset that is gone.
+        last: i64,
+        /// How many are gone.
+        count: u64,
+    },
+    /// The log is shorter than what was read of it.
+    #[error(
+        "{place} stands at offset {position}, but the log ends at {end}: the topic was deleted \
+         and made again, or lost records; restore it, or delete state and group offsets to start \
+         fresh"
+    )]
+    BeyondEnd {
+        /// Who stands there.
+        place: &'static str,
+        /// The offset that was to be read next.
+        position: Offset,
+        /// The end of the log.
+        end: Offset,
+    },
+}
+
+impl Fault for StartRefusal {
+    fn category(&self) -> Category {
+        match self {
+            Self::ForeignApp { .. }
+            | Self::ForeignLineage { .. }
+            | Self::OtherStore { .. }
+            | Self::NewerReceipt { .. } => Category::User,
+            Self::OldAssignment { .. } => Category::Kubernetes,
+            Self::StateMissing { .. } | Self::OtherHistory { .. } => Category::Storage,
+            Self::RetentionGap { .. } | Self::BeyondEnd { .. } => Category::Kafka,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::ForeignApp { .. } => "ForeignApp",
+            Self::ForeignLineage { .. } => "ForeignLineage",
+            Self::OldAssignment { .. } => "OldAssignment",
+            Self::OtherStore { .. } => "OtherStore",
+            Self::StateMissing { .. } => "StateMissing",
+            Self::OtherHistory { .. } => "OtherHistory",
+            Self::NewerReceipt { .. } => "NewerReceipt",
+            Self::RetentionGap { .. } => "RetentionGap",
+            Self::BeyondEnd { .. } => "PositionBeyondEnd",
+        }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        match self {
+            Self::OldAssignment { .. } => true,
+            Self::ForeignApp { .. }
+            | Self::ForeignLineage { .. }
+            | Self::OtherStore { .. }
+            | Self::StateMissing { .. }
+            | Self::OtherHistory { .. }
+            | Self::NewerReceipt { .. }
+            | Self::RetentionGap { .. }
+            | Self::BeyondEnd { .. } => false,
+        }
+    }
+}
+
+const VOLUME: &str = "the volume";
+const STORE: &str = "the store";
+const GROUP: &str = "the group's offset";
+
+/// Decides how a task starts.
+#[must_use]
+pub fn decide(inputs: &StartInputs) -> StartDecision {
+    match try_decide(inputs) {
+        Ok(decision) => decision,
+        Err(refusal) => StartDecision::Refuse(refusal),
+    }
+}
+
+fn try_decide(inputs: &StartInputs) -> Result<StartDecision, StartRefusal> {
+    if let Some(marker) = &inputs.volume {
+        check_marker(inputs, marker)?;
+    }
+    let broker = usable_broker(inputs)?;
+    match usable_store(inputs)? {
+        Usable::Here(store) => resume(inputs, store, &broker),
+        Usable::Nothing { discard_store } => fresh(inputs, &broker, discard_store),
+    }
+}
+
+fn lineage_counts(
+    inputs: &StartInputs,
+    place: &'static str,
+    found: Lineage,
+) -> Result<bool, StartRefusal> {
+    let expected = inputs.assigned.lineage;
+    match inputs.on_foreign {
+        _ if found == expected => Ok(true),
+        OnForeign::Discard => Ok(false),
+        OnForeign::Refuse => Err(StartRefusal::ForeignLineage {
+            place,
+            found,
+            expected,
+        }),
+    }
+}
+
+fn check_epoch(
+    inputs: &StartInputs,
+    place: &'static str,
+    found: LayoutEpoch,
+) -> Result<(), StartRefusal> {
+    let assigned = inputs.layout_epoch;
+    if found > assigned {
+        return Err(StartRefusal::OldAssignment {
+            place,
+            found,
+            assigned,
+        });
+    }
+    Ok(())
+}
+
+fn check_marker(inputs: &StartInputs, marker: &VolumeMarker) -> Result<(), StartRefusal> {
+    // Another app's state is never discarded: it is not this owner's to give away.
+    if marker.app_id != inputs.assigned.app_id {
+        return Err(StartRefusal::ForeignApp {
+            found: marker.app_id.to_string(),
+            expected: inputs.assigned.app_id.to_string(),
+        });
+    }
+    if lineage_counts(inputs, VOLUME, marker.lineage)? {
+        check_epoch(inputs, VOLUME, marker.layout_epoch)?;
+    }
+    Ok(())
+}
+
+/// What of the group's offset this start may use.
+enum Committed {
+    Nothing,
+    Offset(Offset),
+    Receipt(Offset, Receipt),
+}
+
+fn usable_broker(inputs: &StartInputs) -> Result<Committed, StartRefusal> {
+    match &inputs.broker {
+        BrokerEvidence::Nothing => Ok(Committed::Nothing),
+        BrokerEvidence::Committed { offset, receipt } => match receipt {
+            Ok(receipt) => {
+                if !lineage_counts(inputs, GROUP, receipt.lineage)? {
+                    return Ok(Committed::Nothing);
+                }
+                check_epoch(inputs, GROUP, receipt.store_epoch.layout())?;
+                Ok(Committed::Receipt(*offset, *receipt))
+            }
+            Err(NotAReceipt::Version(version)) => Err(StartRefusal::NewerReceipt {
+                version: version.clone(),
+            }),
+            Err(NotAReceipt::Form(_)) => Ok(Committed::Offset(*offset)),
+        },
+    }
+}
+
+enum Usable<'a> {
+    Here(&'a StoreProgress),
+    Nothing { discard_store: bool },
+}
+
+fn usable_store(inputs: &StartInputs) -> Result<Usable<'_>, StartRefusal> {
+    let StoreEvidence::Present(store) = &inputs.store else {
+        return Ok(Usable::Nothing {
+            discard_store: false,
+        });
+    };
+    if store.identity.app_id == inputs.assigned.app_id
+        && !lineage_counts(inputs, STORE, store.identity.lineage)?
+    {
+        return Ok(Usable::Nothing {
+            discard_store: true,
+        });
+    }
+    let differences = store.identity.differences(&inputs.assigned);
+    if differences.is_empty() {
+        Ok(Usable::Here(store))
+    } else {
+        Err(StartRefusal::OtherStore {
+            differences: Differences(differences),
+        })
+    }
+}
+
+fn resume(
+    inputs: &StartInputs,
+    store: &StoreProgress,
+    broker: &Committed,
+) -> Result<StartDecision, StartRefusal> {
+    let mut notice = None;
+    if let Committed::Receipt(offset, receipt) = broker
+        && receipt.store_epoch == store.identity.store_epoch
+    {
+        if receipt.number > store.number {
+            if store.number == EntryNumber::ZERO {
+                return Err(StartRefusal::StateMissing {
+                    number: receipt.number,
+                    offset: *offset,
+                });
+            }
+            notice = Some(Notice::OlderStore {
+                store: store.position,
+                receipt: *offset,
+            });
+        }
+        if receipt.number == store.number
+            && (receipt.checksum != store.checksum || *offset != store.position)
+        {
+            return Err(StartRefusal::OtherHistory {
+                number: store.number,
+                store: store.checksum,
+                store_offset: store.position,
+                receipt: receipt.checksum,
+                receipt_offset: *offset,
+            });
+        }
+    }
+    let offset = within(inputs.log, STORE, store.position)?;
+    Ok(StartDecision::Resume { offset, notice })
+}
+
+fn fresh(
+    inputs: &StartInputs,
+    broker: &Committed,
+    discard_store: bool,
+) -> Result<StartDecision, StartRefusal> {
+    let (offset, origin) = match broker {
+        Committed::Receipt(offset, receipt) if receipt.number > EntryNumber::ZERO => {
+            return Err(StartRefusal::StateMissing {
+                number: receipt.number,
+                offset: *offset,
+            });
+        }
+        Committed::Receipt(offset, _) => (
+            within(inputs.log, GROUP, *offset)?,
+            FreshOrigin::EarlierStart,
+        ),
+        Committed::Offset(offset) => (
+            within(inputs.log, GROUP, *offset)?,
+            FreshOrigin::CommittedOffset,
+        ),
+        Committed::Nothing => (from_policy(inputs), FreshOrigin::StartFrom),
+    };
+    Ok(StartDecision::Fresh {
+        offset,
+        origin,
+        discard_store,
+    })
+}
+
+fn from_policy(inputs: &StartInputs) -> Offset {
+    match inputs.start_from {
+        StartFrom::Earliest => inputs.log.start(),
+        StartFrom::Latest => inputs.log.end(),
+        StartFrom::Timestamp { found } => found
+            .unwrap_or(inputs.log.end())
+            .clamp(inputs.log.start(), inputs.log.end()),
+    }
+}
+
+fn within(
+    log: LogBounds,
+    place: &'static str,
+    position: Offset,
+) -> Result<Offset, StartRefusal> {
+    if position < log.start() {
+        return Err(StartRefusal::RetentionGap {
+            from: position,
+            last: log.start().get() - 1,
+            count: log.start().since(position),
+        });
+    }
+    if position > log.end() {
+        return Err(StartRefusal::BeyondEnd {
+            place,
+            position,
+            end: log.end(),
+        });
+    }
+    Ok(position)
+}
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;
