@@ -1,0 +1,173 @@
+//! The compiled app: the accepted spec with every default filled in and every text parsed. Workers read nothing else.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::app::{
+    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, ProcessingGuarantee,
+    SaslMechanism, TimeUnit,
+};
+
+/// File name of the compiled app in its ConfigMap and in the pod.
+pub const COMPILED_APP_FILE: &str = "app.json";
+/// Folder of the pod in which the ConfigMap of the compiled app is mounted.
+pub const COMPILED_APP_DIR: &str = "/etc/turbine/app";
+/// Folder of the pod in which Kafka secrets are mounted, one file per entry of [`KafkaSecretFile`].
+pub const KAFKA_SECRET_DIR: &str = "/etc/turbine/kafka";
+/// Folder of the pod in which the control API's token is mounted, file `token`.
+pub const CONTROL_TOKEN_DIR: &str = "/etc/turbine/control";
+/// Mount path of the state volume.
+pub const STATE_DIR: &str = "/var/lib/turbine";
+/// Port of the control API.
+pub const CONTROL_PORT: u16 = 8400;
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledApp {
+    pub app_id: String,
+    pub kafka: CompiledKafka,
+    pub log_level: LogLevel,
+    pub log_format: LogFormat,
+    pub subscriptions: Vec<CompiledSubscription>,
+    pub topics: CompiledTopics,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledKafka {
+    pub bootstrap_servers: String,
+    /// TLS on; which PEM files exist in [`KAFKA_SECRET_DIR`].
+    pub tls: Option<CompiledTls>,
+    pub sasl: Option<SaslMechanism>,
+    pub properties: BTreeMap<String, String>,
+}
+
+/// Which of the PEM files are given.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledTls {
+    pub ca: bool,
+    pub client_certificate: bool,
+}
+
+/// Files in [`KAFKA_SECRET_DIR`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::AsRefStr, strum::EnumIter)]
+pub enum KafkaSecretFile {
+    #[strum(serialize = "ca.crt")]
+    Ca,
+    #[strum(serialize = "tls.crt")]
+    Certificate,
+    #[strum(serialize = "tls.key")]
+    Key,
+    #[strum(serialize = "username")]
+    Username,
+    #[strum(serialize = "password")]
+    Password,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledTopics {
+    /// None: the broker's default.
+    pub replication_factor: Option<i32>,
+    pub config: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledSubscription {
+    pub name: String,
+    pub topic: String,
+    /// Count asked for in the spec, if any.
+    pub partitions: Option<i32>,
+    pub columns: Vec<CompiledColumn>,
+    pub event_time: CompiledEventTime,
+    pub out_of_orderness_ms: u64,
+    pub max_future_ms: u64,
+    pub start_from: CompiledStart,
+    pub on_error: OnError,
+    pub dlq: Option<String>,
+    pub idle_timeout_ms: u64,
+    pub idle_policy: IdlePolicy,
+    pub partition_key: CompiledPartitionKey,
+    pub on_null_key: OnNullKey,
+    pub windows: Vec<CompiledWindow>,
+    pub output: CompiledOutput,
+    pub processing_guarantee: ProcessingGuarantee,
+    pub commit_interval_ms: u64,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledColumn {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub type_: ColumnType,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledEventTime {
+    /// Name of the column.
+    pub column: String,
+    pub unit: TimeUnit,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum CompiledStart {
+    Earliest,
+    Latest,
+    /// Epoch milliseconds.
+    Timestamp(i64),
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum CompiledPartitionKey {
+    /// One column: its canonical bytes. Several: the composite form with lengths.
+    Columns(Vec<String>),
+    RecordKey,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledWindow {
+    pub name: String,
+    pub size_ms: u64,
+    pub keys: Vec<String>,
+    pub aggregates: Vec<CompiledAggregate>,
+    pub allowed_lateness_ms: u64,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledAggregate {
+    /// Name of the result field.
+    #[serde(rename = "as")]
+    pub as_: String,
+    pub function: AggregateFunction,
+    /// None: counts rows.
+    pub column: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase")]
+pub enum AggregateFunction {
+    Count,
+    Sum,
+    Min,
+    Max,
+    Mean,
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledOutput {
+    pub topic: String,
+    /// None: that of the input.
+    pub partitions: Option<i32>,
+    pub message_key: Option<String>,
+}

@@ -1,0 +1,11 @@
+//! What both planes of Turbine speak: the `TurbineApp` resource, its rules, and the documents that
+//! the operator hands to the workers (compiled app, assignment) and reads back from them (worker status).
+//!
+//! Nothing here does I/O.
+
+pub mod app;
+pub mod assignment;
+pub mod compiled;
+pub mod control;
+pub mod status;
+pub mod text;
