@@ -110,8 +110,9 @@ impl CommitStep {
         use CommitEvent as Event;
         match (self, event) {
             (Self::Open, Event::OutputsAcked) => Ok(Self::OutputsAcked),
-            (Self::Open, Event::OutputsFailed)
-            | (Self::OutputsAcked, Event::StateFailed) => Ok(Self::Abandoned),
+            (Self::Open, Event::OutputsFailed) | (Self::OutputsAcked, Event::StateFailed) => {
+                Ok(Self::Abandoned)
+            }
             (Self::OutputsAcked, Event::StateSynced) => Ok(Self::StateSynced),
             (Self::StateSynced, Event::OffsetCommitted) => Ok(Self::OffsetCommitted),
             // The store's own position counts at the next start, so the task stays as it is and
@@ -156,7 +157,10 @@ pub fn edge_table() -> String {
     for step in CommitStep::ALL {
         for event in CommitEvent::ALL {
             if let Ok(next) = step.after(event) {
-                table.push_str(&format!("| {step} | {:?} | {event} | {next} |\n", step.act()));
+                table.push_str(&format!(
+                    "| {step} | {:?} | {event} | {next} |\n",
+                    step.act()
+                ));
             }
         }
     }

@@ -204,7 +204,9 @@ mod tests {
     }
 
     fn loads(assignment: &Assignment, pods: &[PodName]) -> Vec<usize> {
-        pods.iter().map(|pod| assignment.tasks_of(pod).count()).collect()
+        pods.iter()
+            .map(|pod| assignment.tasks_of(pod).count())
+            .collect()
     }
 
     /// The fewest tasks that can keep their place: each pod keeps at most its share, and the

@@ -233,7 +233,10 @@ mod tests {
     #[case("a\n")]
     fn what_is_no_label_is_refused_by_name(#[case] text: &str) {
         let refusal = text.parse::<SubscriptionName>().unwrap_err().to_string();
-        assert!(refusal.contains(&format!("subscription `{text}`")), "{refusal}");
+        assert!(
+            refusal.contains(&format!("subscription `{text}`")),
+            "{refusal}"
+        );
     }
 
     #[rstest]
@@ -259,7 +262,10 @@ mod tests {
     fn names_at_the_broker_have_the_documented_form() {
         let app: AppId = "fraud".parse().unwrap();
         let subscription: SubscriptionName = "per-tenant".parse().unwrap();
-        assert_eq!(GroupId::of(&app, &subscription).as_str(), "turbine.fraud.per-tenant");
+        assert_eq!(
+            GroupId::of(&app, &subscription).as_str(),
+            "turbine.fraud.per-tenant"
+        );
         let partition = Partition::try_from(11).unwrap();
         assert_eq!(
             TransactionalId::of(&app, &subscription, partition).as_str(),

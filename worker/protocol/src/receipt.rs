@@ -111,7 +111,9 @@ impl FromStr for Receipt {
 }
 
 fn number<T: TryFrom<i64>>(text: &str) -> Option<T> {
-    text.parse::<i64>().ok().and_then(|number| T::try_from(number).ok())
+    text.parse::<i64>()
+        .ok()
+        .and_then(|number| T::try_from(number).ok())
 }
 
 #[cfg(test)]

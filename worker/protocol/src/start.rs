@@ -511,11 +511,7 @@ fn from_policy(inputs: &StartInputs) -> Offset {
     }
 }
 
-fn within(
-    log: LogBounds,
-    place: &'static str,
-    position: Offset,
-) -> Result<Offset, StartRefusal> {
+fn within(log: LogBounds, place: &'static str, position: Offset) -> Result<Offset, StartRefusal> {
     if position < log.start() {
         return Err(StartRefusal::RetentionGap {
             from: position,

@@ -1,0 +1,114 @@
+//! Offsets of groups.
+
+use std::time::Duration;
+
+use futures::executor::block_on;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::topic_partition_list::{TopicPartitionList, TopicPartitionListElem};
+use turbine_keygroups::RawPartitionCount;
+use turbine_protocol::{GroupId, Offset, TopicName};
+
+use super::Admin;
+use super::topics::{no_answer, options};
+use crate::client::Context;
+use crate::error::{Doing, KafkaError, Resource, offset, partition};
+
+/// A group's offset for one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedOffset {
+    /// The offset of the record that is read next.
+    pub offset: Offset,
+    /// What was committed with it; a receipt, if we did it.
+    pub metadata: String,
+}
+
+/// What became of an order to delete something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeleteOutcome {
+    /// It is gone.
+    Deleted,
+    /// It was not there.
+    NotThere,
+}
+
+/// Tells an offset from the marker that says there is none.
+pub(crate) fn committed_of(
+    doing: &Doing<'_>,
+    element: &TopicPartitionListElem<'_>,
+) -> Result<Option<CommittedOffset>, KafkaError> {
+    element.error().map_err(|error| doing.failed(&error))?;
+    match element.offset() {
+        rdkafka::Offset::Offset(raw) => Ok(Some(CommittedOffset {
+            offset: offset(doing.what, raw)?,
+            metadata: element.metadata().to_owned(),
+        })),
+        // -1 from the broker and -1001 in the client both say that nothing is committed.
+        rdkafka::Offset::Invalid | rdkafka::Offset::End => Ok(None),
+        other => Err(KafkaError::Senseless {
+            what: doing.what,
+            detail: format!("{other:?}"),
+        }),
+    }
+}
+
+impl Admin {
+    /// A group's offsets for every partition of a topic, by partition; `None` where nothing is
+    /// committed. Waits for pending transactions that would change them.
+    ///
+    /// # Errors
+    /// If the broker does not answer, or not for every partition.
+    pub fn committed(
+        &self,
+        group: &GroupId,
+        topic: &TopicName,
+        partitions: RawPartitionCount,
+        timeout: Duration,
+    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
+        let doing = self.doing("read offsets of", Resource::Group(group.as_str()), timeout);
+        let consumer: BaseConsumer<Context> = self
+            .settings
+            .group(group.as_str())
+            .create_with_context(Context::default())
+            .map_err(|error| doing.failed(&error))?;
+        let mut list = TopicPartitionList::new();
+        for number in 0..partitions.get() {
+            list.add_partition(topic.as_str(), partition(number)?.get());
+        }
+        let answer = consumer
+            .committed_offsets(list, timeout)
+            .map_err(|error| self.explained(doing.failed(&error)))?;
+        (0..partitions.get())
+            .map(|number| {
+                let number = partition(number)?.get();
+                match answer.find_partition(topic.as_str(), number) {
+                    Some(element) => committed_of(&doing, &element),
+                    None => Err(no_answer(&doing)),
+                }
+            })
+            .collect()
+    }
+
+    /// Deletes a group with its offsets.
+    ///
+    /// # Errors
+    /// If somebody is a member of it, the broker refuses, or does not answer.
+    pub fn delete_group(
+        &self,
+        group: &GroupId,
+        timeout: Duration,
+    ) -> Result<DeleteOutcome, KafkaError> {
+        let doing = self.doing("delete", Resource::Group(group.as_str()), timeout);
+        let answer = block_on(
+            self.admin
+                .delete_groups(&[group.as_str()], &options(timeout)),
+        )
+        .map_err(|error| self.explained(doing.failed(&error)))?;
+        match answer.into_iter().next() {
+            Some(Ok(_)) => Ok(DeleteOutcome::Deleted),
+            Some(Err((_, Code::GroupIdNotFound))) => Ok(DeleteOutcome::NotThere),
+            Some(Err((_, code))) => Err(doing.code(code, &code.to_string())),
+            None => Err(no_answer(&doing)),
+        }
+    }
+}

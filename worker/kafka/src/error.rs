@@ -1,0 +1,349 @@
+//! What can go wrong at the broker, told apart by who has to act.
+
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode as Code};
+use thiserror::Error;
+use turbine_keygroups::Partition;
+use turbine_protocol::{Category, Fault, LogBounds, Offset, TopicName};
+
+/// A fault at the broker or on the way to it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum KafkaError {
+    /// No broker answers.
+    #[error(
+        "no broker answers at {bootstrap} ({detail}): check `kafka.bootstrapServers`, the network and that the brokers run"
+    )]
+    Unreachable {
+        /// The addresses asked.
+        bootstrap: String,
+        /// What the client says.
+        detail: String,
+    },
+    /// The broker did not accept who we are.
+    #[error(
+        "the broker refused the login ({detail}): check the secrets named in `kafka.tls` and `kafka.sasl`"
+    )]
+    Authentication {
+        /// What the client says.
+        detail: String,
+    },
+    /// A right is missing.
+    #[error("not allowed to {operation} {resource}: grant the right to the app's Kafka user")]
+    NotAllowed {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// On what.
+        resource: String,
+    },
+    /// The topic does not exist.
+    #[error("topic `{topic}` does not exist: create it, or correct its name")]
+    TopicMissing {
+        /// The topic.
+        topic: TopicName,
+    },
+    /// The topic exists and has no such partition.
+    #[error(
+        "topic `{topic}` has no partition {partition}: it was deleted and made again with fewer"
+    )]
+    PartitionMissing {
+        /// The topic.
+        topic: TopicName,
+        /// The partition.
+        partition: i32,
+    },
+    /// The broker does not make the topic as asked.
+    #[error(
+        "the broker refuses to create topic `{topic}` ({detail}): correct `topics` in the spec or the broker's policy"
+    )]
+    TopicRefused {
+        /// The topic.
+        topic: TopicName,
+        /// What the broker says.
+        detail: String,
+    },
+    /// Not every broker knows the topic's partition count yet.
+    #[error("topic `{topic}` should have {expected} partitions; {detail}")]
+    CountNotSeen {
+        /// The topic.
+        topic: TopicName,
+        /// The count awaited.
+        expected: u32,
+        /// Which broker says what.
+        detail: String,
+    },
+    /// The offset to read is not in the log.
+    #[error(
+        "offset {offset} is not in {topic}/{partition}: retention removed it, or the topic was made anew"
+    )]
+    OffsetOutOfRange {
+        /// The topic.
+        topic: TopicName,
+        /// The partition.
+        partition: i32,
+        /// The offset that was asked for.
+        offset: Offset,
+    },
+    /// A record is larger than the client or the topic takes.
+    #[error(
+        "a record of {bytes} bytes is too large for topic `{topic}`: raise the topic's `max.message.bytes` (and `message.max.bytes` in `kafka.properties`), or make records smaller"
+    )]
+    RecordTooLarge {
+        /// The topic.
+        topic: String,
+        /// Size of key, value and headers; 0 if the broker refused it and did not say.
+        bytes: usize,
+    },
+    /// A produced record was not acknowledged, or it is not known whether it was written.
+    #[error("a record for topic `{topic}` partition {partition} was not acknowledged: {detail}")]
+    NotAcknowledged {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// What the client says.
+        detail: String,
+    },
+    /// A call did not end in time; what it did is not known.
+    #[error("{what} did not end within {after:?}")]
+    TimedOut {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        after: Duration,
+    },
+    /// A setting that the client does not take.
+    #[error("the Kafka client refuses its settings: {detail}")]
+    Settings {
+        /// What the client says.
+        detail: String,
+    },
+    /// The broker answered something that cannot be.
+    #[error("the broker's answer to {what} makes no sense: {detail}")]
+    Senseless {
+        /// What was asked.
+        what: &'static str,
+        /// What came back.
+        detail: String,
+    },
+    /// The client cannot go on; it has to be made anew.
+    #[error("the Kafka client stopped for good while it was to {what}: {detail}")]
+    Fatal {
+        /// What was tried.
+        what: &'static str,
+        /// What the client says.
+        detail: String,
+    },
+    /// Any other answer of the broker or the client.
+    #[error("could not {what}: {code:?} ({detail})")]
+    Other {
+        /// What was tried.
+        what: &'static str,
+        /// The client's code.
+        code: Code,
+        /// What the client says.
+        detail: String,
+    },
+}
+
+impl Fault for KafkaError {
+    fn category(&self) -> Category {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Authentication { .. }
+            | Self::NotAllowed { .. }
+            | Self::TopicMissing { .. }
+            | Self::PartitionMissing { .. }
+            | Self::CountNotSeen { .. }
+            | Self::OffsetOutOfRange { .. }
+            | Self::NotAcknowledged { .. }
+            | Self::TimedOut { .. }
+            | Self::Senseless { .. }
+            | Self::Fatal { .. }
+            | Self::Other { .. } => Category::Kafka,
+            Self::TopicRefused { .. } | Self::RecordTooLarge { .. } | Self::Settings { .. } => {
+                Category::User
+            }
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "KafkaUnreachable",
+            Self::Authentication { .. } => "KafkaAuthenticationFailed",
+            Self::NotAllowed { .. } => "KafkaRightMissing",
+            Self::TopicMissing { .. } => "TopicMissing",
+            Self::PartitionMissing { .. } => "PartitionMissing",
+            Self::TopicRefused { .. } => "TopicRefused",
+            Self::CountNotSeen { .. } => "PartitionCountNotSeen",
+            Self::OffsetOutOfRange { .. } => "OffsetOutOfRange",
+            Self::RecordTooLarge { .. } => "RecordTooLarge",
+            Self::NotAcknowledged { .. } => "OutputNotAcknowledged",
+            Self::TimedOut { .. } => "KafkaTimedOut",
+            Self::Settings { .. } => "KafkaSettingsRefused",
+            Self::Senseless { .. } => "KafkaAnswerSenseless",
+            Self::Fatal { .. } => "KafkaClientFatal",
+            Self::Other { .. } => "KafkaError",
+        }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        match self {
+            // Rights, logins and topics come while we wait; nobody has to touch this program.
+            Self::Unreachable { .. }
+            | Self::Authentication { .. }
+            | Self::NotAllowed { .. }
+            | Self::TopicMissing { .. }
+            | Self::CountNotSeen { .. }
+            | Self::NotAcknowledged { .. }
+            | Self::TimedOut { .. }
+            | Self::Senseless { .. }
+            | Self::Fatal { .. }
+            | Self::Other { .. } => true,
+            Self::PartitionMissing { .. }
+            | Self::TopicRefused { .. }
+            | Self::OffsetOutOfRange { .. }
+            | Self::RecordTooLarge { .. }
+            | Self::Settings { .. } => false,
+        }
+    }
+}
+
+/// What a call was about, so that the broker's code can be put into words.
+#[derive(Debug, Clone)]
+pub(crate) struct Doing<'a> {
+    pub(crate) what: &'static str,
+    pub(crate) resource: Resource<'a>,
+    pub(crate) bootstrap: &'a str,
+    pub(crate) after: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Resource<'a> {
+    Cluster,
+    Topic(&'a TopicName),
+    Partition(&'a TopicName, i32),
+    Group(&'a str),
+}
+
+impl std::fmt::Display for Resource<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("the cluster"),
+            Self::Topic(topic) | Self::Partition(topic, _) => write!(f, "topic `{topic}`"),
+            Self::Group(group) => write!(f, "group `{group}`"),
+        }
+    }
+}
+
+impl Doing<'_> {
+    pub(crate) fn failed(&self, error: &ClientError) -> KafkaError {
+        match error {
+            ClientError::ClientConfig(_, detail, name, value) => KafkaError::Settings {
+                detail: format!("{name}={value}: {detail}"),
+            },
+            ClientError::ClientCreation(detail) => KafkaError::Settings {
+                detail: detail.clone(),
+            },
+            other => match other.rdkafka_error_code() {
+                Some(code) => self.code(code, &other.to_string()),
+                None => self.code(Code::Unknown, &other.to_string()),
+            },
+        }
+    }
+
+    pub(crate) fn code(&self, code: Code, detail: &str) -> KafkaError {
+        let detail = detail.to_owned();
+        match code {
+            Code::BrokerTransportFailure | Code::AllBrokersDown | Code::Resolve => {
+                KafkaError::Unreachable {
+                    bootstrap: self.bootstrap.to_owned(),
+                    detail,
+                }
+            }
+            Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL => {
+                KafkaError::Authentication { detail }
+            }
+            Code::TopicAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::TransactionalIdAuthorizationFailed => KafkaError::NotAllowed {
+                operation: self.what,
+                resource: self.resource.to_string(),
+            },
+            Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
+                match self.resource {
+                    Resource::Topic(topic) => KafkaError::TopicMissing {
+                        topic: topic.clone(),
+                    },
+                    Resource::Partition(topic, partition) if code == Code::UnknownPartition => {
+                        KafkaError::PartitionMissing {
+                            topic: topic.clone(),
+                            partition,
+                        }
+                    }
+                    Resource::Partition(topic, _) => KafkaError::TopicMissing {
+                        topic: topic.clone(),
+                    },
+                    Resource::Cluster | Resource::Group(_) => self.other(code, detail),
+                }
+            }
+            Code::InvalidTopic
+            | Code::InvalidPartitions
+            | Code::InvalidReplicationFactor
+            | Code::InvalidReplicaAssignment
+            | Code::InvalidConfig
+            | Code::PolicyViolation => match self.resource {
+                Resource::Topic(topic) | Resource::Partition(topic, _) => {
+                    KafkaError::TopicRefused {
+                        topic: topic.clone(),
+                        detail,
+                    }
+                }
+                Resource::Cluster | Resource::Group(_) => self.other(code, detail),
+            },
+            Code::OperationTimedOut | Code::RequestTimedOut => KafkaError::TimedOut {
+                what: format!("to {} {}", self.what, self.resource),
+                after: self.after,
+            },
+            Code::Fatal | Code::Fenced | Code::InconsistentGroupProtocol => KafkaError::Fatal {
+                what: self.what,
+                detail,
+            },
+            code => self.other(code, detail),
+        }
+    }
+
+    fn other(&self, code: Code, detail: String) -> KafkaError {
+        KafkaError::Other {
+            what: self.what,
+            code,
+            detail,
+        }
+    }
+}
+
+pub(crate) fn offset(what: &'static str, raw: i64) -> Result<Offset, KafkaError> {
+    Offset::try_from(raw).map_err(|error| KafkaError::Senseless {
+        what,
+        detail: error.to_string(),
+    })
+}
+
+pub(crate) fn bounds(low: i64, high: i64) -> Result<LogBounds, KafkaError> {
+    let what = "the watermarks";
+    LogBounds::new(offset(what, low)?, offset(what, high)?).map_err(|error| KafkaError::Senseless {
+        what,
+        detail: error.to_string(),
+    })
+}
+
+pub(crate) fn partition(number: u32) -> Result<Partition, KafkaError> {
+    i32::try_from(number)
+        .ok()
+        .and_then(|number| Partition::try_from(number).ok())
+        .ok_or_else(|| KafkaError::Senseless {
+            what: "the partition count",
+            detail: format!("{number} is beyond Kafka's range"),
+        })
+}

@@ -1,0 +1,33 @@
+//! Everything that speaks to the broker: settings, admin, batch reads, batch writes, commits of
+//! group offsets.
+//!
+//! Calls block. Task threads call them directly; async code goes through a blocking thread.
+//!
+//! Topics are never created by the clients themselves, offsets are never stored or committed by
+//! themselves, and no consumer is member of a group: which task reads what is decided elsewhere.
+
+mod admin;
+mod client;
+mod consume;
+mod dead_letter;
+mod error;
+mod ffi;
+mod mock;
+mod output;
+mod produce;
+mod properties;
+mod settings;
+
+pub use admin::{
+    Admin, Broker, CommittedOffset, CreateOutcome, DeleteOutcome, NewTopic, TopicLayout,
+    TopicPresence,
+};
+pub use client::LinkHealth;
+pub use consume::{Headers, PartitionReader, RecordBatch, Timestamp};
+pub use dead_letter::{DLQ_HEADER_PREFIX, DeadLetter, DeadLetterHeaders, Phase};
+pub use error::KafkaError;
+pub use mock::EmbeddedBroker;
+pub use output::{OutputBatch, Rejected};
+pub use produce::{Abandon, OutputProducer, OutputTopic};
+pub use properties::{PropertyRefusal, check_properties};
+pub use settings::{ClientCertificate, KafkaSettings, Mechanism, QueueBudget, Sasl, Secret, Tls};

@@ -1,0 +1,412 @@
+//! Writing outputs: in batches, each record to the partition its key belongs to.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::producer::{BaseProducer, Producer, PurgeConfig};
+use turbine_keygroups::{RawPartitionCount, partition_of};
+use turbine_protocol::TopicName;
+
+use crate::admin::partition_count;
+use crate::client::{Context, LinkHealth};
+use crate::dead_letter::{DeadLetter, DeadLetterHeaders};
+use crate::error::{Doing, KafkaError, Resource};
+use crate::ffi::{self, ProduceBuffer, TopicHandle};
+use crate::output::{OutputBatch, Rejected};
+use crate::settings::{KafkaSettings, QueueBudget};
+
+/// How often a topic that grew is noticed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A topic that outputs go to.
+pub struct OutputTopic {
+    // The handle goes before the producer it belongs to.
+    handle: TopicHandle,
+    #[expect(dead_code, reason = "keeps the client alive for as long as the handle is")]
+    producer: Arc<BaseProducer<Context>>,
+    name: TopicName,
+    partitions: AtomicU32,
+    next_for_null: AtomicU32,
+}
+
+impl fmt::Debug for OutputTopic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputTopic")
+            .field("name", &self.name)
+            .field("partitions", &self.partitions)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OutputTopic {
+    /// The topic's name.
+    #[must_use]
+    pub fn name(&self) -> &TopicName {
+        &self.name
+    }
+
+    /// The partition count that records are placed by.
+    #[must_use]
+    pub fn partitions(&self) -> u32 {
+        self.partitions.load(Ordering::Relaxed)
+    }
+}
+
+/// Writes one task's outputs.
+///
+/// A record with a key goes where Kafka's default partitioner puts it: `murmur2` modulo the
+/// topic's count. Records without a key go to one partition per call, the next call's to the next
+/// partition.
+///
+/// Order within a partition is the order of the calls. After any record has failed, what was
+/// written behind it is not known: the producer is dropped and the task starts again from its
+/// last commit.
+pub struct OutputProducer {
+    producer: Arc<BaseProducer<Context>>,
+    bootstrap: String,
+    buffer: ProduceBuffer,
+    refreshed: Option<Instant>,
+    stop: Arc<AtomicBool>,
+    poller: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for OutputProducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputProducer")
+            .field("bootstrap", &self.bootstrap)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Gives up what a producer has not written yet, from another thread: frees a call that waits for
+/// room in the queue.
+#[derive(Clone)]
+pub struct Abandon(Arc<BaseProducer<Context>>);
+
+impl fmt::Debug for Abandon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Abandon")
+    }
+}
+
+impl Abandon {
+    /// Fails everything that is not acknowledged yet.
+    pub fn abandon(&self) {
+        self.0.purge(PurgeConfig::default().queue().inflight());
+    }
+}
+
+impl OutputProducer {
+    /// A producer, with a thread that serves it. Makes no call to the broker.
+    ///
+    /// # Errors
+    /// If the client does not take its settings, or no thread can be had.
+    pub fn open(settings: &KafkaSettings, budget: QueueBudget) -> Result<Self, KafkaError> {
+        let doing = Doing {
+            what: "write",
+            resource: Resource::Cluster,
+            bootstrap: settings.bootstrap_servers(),
+            after: Duration::ZERO,
+        };
+        let producer: BaseProducer<Context> = settings
+            .producer(budget)
+            .create_with_context(Context::default())
+            .map_err(|error| doing.failed(&error))?;
+        let producer = Arc::new(producer);
+        let stop = Arc::new(AtomicBool::new(false));
+        let poller = {
+            let (producer, stop) = (Arc::clone(&producer), Arc::clone(&stop));
+            // Failures are served while the task thread waits for room or for a flush; without
+            // this thread both would wait forever.
+            std::thread::Builder::new()
+                .name("kafka-out".to_owned())
+                .spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        producer.poll(POLL_INTERVAL);
+                    }
+                })
+                .map_err(|error| KafkaError::Settings {
+                    detail: format!("no thread for the producer: {error}"),
+                })?
+        };
+        Ok(Self {
+            producer,
+            bootstrap: settings.bootstrap_servers().to_owned(),
+            buffer: ProduceBuffer::default(),
+            refreshed: None,
+            stop,
+            poller: Some(poller),
+        })
+    }
+
+    /// A topic to write to, with its partition count as the broker has it now.
+    ///
+    /// # Errors
+    /// If it does not exist or the broker does not say.
+    pub fn topic(&self, name: &TopicName, timeout: Duration) -> Result<OutputTopic, KafkaError> {
+        let doing = self.doing("write to", Resource::Topic(name), timeout);
+        let partitions = partition_count(self.producer.client(), &doing, name, timeout)?;
+        let handle = TopicHandle::new(&self.producer, name.as_str())
+            .ok_or_else(|| doing.code(Code::InvalidTopic, "the client does not take the name"))?;
+        Ok(OutputTopic {
+            handle,
+            producer: Arc::clone(&self.producer),
+            name: name.clone(),
+            partitions: AtomicU32::new(partitions.get()),
+            next_for_null: AtomicU32::new(0),
+        })
+    }
+
+    fn doing<'a>(
+        &'a self,
+        what: &'static str,
+        resource: Resource<'a>,
+        after: Duration,
+    ) -> Doing<'a> {
+        Doing {
+            what,
+            resource,
+            bootstrap: &self.bootstrap,
+            after,
+        }
+    }
+
+    /// Asks again for the partition counts of `topics`, once a minute at most, so that a topic
+    /// that grew gets its records where consumers look for them. Call it between commits.
+    ///
+    /// # Errors
+    /// If the broker does not say in time; the counts stay as they are and are asked for at the
+    /// next call.
+    pub fn refresh_counts<'a>(
+        &mut self,
+        topics: impl IntoIterator<Item = &'a OutputTopic>,
+        now: Instant,
+        timeout: Duration,
+    ) -> Result<(), KafkaError> {
+        let due = self
+            .refreshed
+            .is_none_or(|last| now.saturating_duration_since(last) >= REFRESH_INTERVAL);
+        if !due {
+            return Ok(());
+        }
+        for topic in topics {
+            let doing = self.doing("write to", Resource::Topic(&topic.name), timeout);
+            let count = partition_count(self.producer.client(), &doing, &topic.name, timeout)?;
+            topic.partitions.store(count.get(), Ordering::Relaxed);
+        }
+        self.refreshed = Some(now);
+        Ok(())
+    }
+
+    fn place(topic: &OutputTopic) -> Result<Placement, KafkaError> {
+        let count = RawPartitionCount::try_from(topic.partitions()).map_err(|_| {
+            KafkaError::TopicMissing {
+                topic: topic.name.clone(),
+            }
+        })?;
+        let null = topic.next_for_null.fetch_add(1, Ordering::Relaxed) % count.get();
+        Ok(Placement {
+            count,
+            null: null.cast_signed(),
+        })
+    }
+
+    /// Writes a batch. Waits while the queue is full: memory is bounded by the budget given at
+    /// [`OutputProducer::open`]. Returns the records that can never be written to this topic; the
+    /// others of the batch are on their way.
+    ///
+    /// # Errors
+    /// If a record written earlier failed, or the client takes no more.
+    pub fn produce(
+        &mut self,
+        topic: &OutputTopic,
+        batch: &OutputBatch,
+    ) -> Result<Vec<Rejected>, KafkaError> {
+        self.check()?;
+        let placement = Self::place(topic)?;
+        let mut rejected = Vec::new();
+        let mut broken = None;
+        self.buffer.produce(
+            &topic.handle,
+            batch
+                .iter()
+                .map(|(key, value)| (placement.of(key), key, value)),
+            |index, code| match refusal(topic, code, || size(batch.get(index))) {
+                Ok(reason) => rejected.push(Rejected { index, reason }),
+                Err(error) => broken = broken.take().or(Some(error)),
+            },
+        );
+        match broken {
+            // Others behind the lost one may be on their way: from here the order is broken.
+            Some(error) => {
+                self.producer.context().not_delivered(error.clone());
+                Err(error)
+            }
+            None => Ok(rejected),
+        }
+    }
+
+    /// Writes a dead letter: key, value and headers as they were, then our own headers. If it is
+    /// too large for the topic it loses its value, and a header says so. It is placed like an
+    /// output.
+    ///
+    /// # Errors
+    /// If a record written earlier failed, or the client does not take this one.
+    pub fn produce_dead_letter<'a, H>(
+        &mut self,
+        topic: &OutputTopic,
+        letter: &DeadLetter<'a, H>,
+    ) -> Result<(), KafkaError>
+    where
+        H: Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
+    {
+        let headers = letter.headers();
+        match self.produce_with_headers(topic, letter.key, letter.value, &headers) {
+            Err(KafkaError::RecordTooLarge { .. }) if letter.value.is_some() => {
+                let headers = headers.without_value(letter.value.map_or(0, <[u8]>::len));
+                self.produce_with_headers(topic, letter.key, None, &headers)
+            }
+            other => other,
+        }
+    }
+
+    fn produce_with_headers(
+        &mut self,
+        topic: &OutputTopic,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &DeadLetterHeaders,
+    ) -> Result<(), KafkaError> {
+        self.check()?;
+        let partition = Self::place(topic)?.of(key);
+        ffi::produce_with_headers(
+            &self.producer,
+            &topic.handle,
+            partition,
+            key,
+            value,
+            headers.iter(),
+            None,
+        )
+        .map_err(
+            |code| match refusal(topic, code, || size(Some((key, value)))) {
+                Ok(error) | Err(error) => error,
+            },
+        )
+    }
+
+    /// The first failure since the producer was made, if there was one.
+    fn check(&self) -> Result<(), KafkaError> {
+        match self.producer.context().undelivered() {
+            Some(error) => Err(error),
+            None => match self.producer.client().fatal_error() {
+                Some((_, detail)) => Err(KafkaError::Fatal {
+                    what: "write",
+                    detail,
+                }),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Returns once everything written is acknowledged by all replicas that have to.
+    ///
+    /// # Errors
+    /// The first failure of any record since the producer was made, even if it was returned
+    /// before. [`KafkaError::TimedOut`] if the deadline came first; what is not acknowledged then
+    /// may still be written later.
+    pub fn flush_acked(&self, deadline: Instant) -> Result<(), KafkaError> {
+        let started = Instant::now();
+        let timeout = deadline.saturating_duration_since(started);
+        let flushed = ffi::flush(&self.producer, timeout);
+        // With an empty queue every failure has been handed to the poller, which may still be at
+        // it: an event leaves the queue's length only when it is destroyed.
+        while flushed && ffi::queued(&self.producer) > 0 && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        self.check()?;
+        if flushed {
+            self.producer.context().settled();
+            Ok(())
+        } else {
+            Err(KafkaError::TimedOut {
+                what: format!(
+                    "{} outputs at {}: their acknowledgement",
+                    ffi::queued(&self.producer),
+                    self.bootstrap
+                ),
+                after: timeout,
+            })
+        }
+    }
+
+    /// Records written and not yet acknowledged.
+    #[must_use]
+    pub fn unacknowledged(&self) -> usize {
+        ffi::queued(&self.producer)
+    }
+
+    /// The trouble on the way to the broker that the client is getting over, since the last flush.
+    #[must_use]
+    pub fn link(&self) -> Option<LinkHealth> {
+        self.producer.context().trouble()
+    }
+
+    /// A handle by which another thread can free a call of this producer that waits.
+    #[must_use]
+    pub fn abandon_handle(&self) -> Abandon {
+        Abandon(Arc::clone(&self.producer))
+    }
+}
+
+impl Drop for OutputProducer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(poller) = self.poller.take()
+            && poller.join().is_err()
+        {
+            tracing::error!("the thread that served the producer panicked");
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Placement {
+    count: RawPartitionCount,
+    null: i32,
+}
+
+impl Placement {
+    fn of(self, key: Option<&[u8]>) -> i32 {
+        key.map_or(self.null, |key| partition_of(key, self.count).get())
+    }
+}
+
+fn size(record: Option<(Option<&[u8]>, Option<&[u8]>)>) -> usize {
+    let (key, value) = record.unwrap_or_default();
+    key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)
+}
+
+/// `Ok` if the fault is this record's alone, `Err` if the producer cannot go on.
+fn refusal(
+    topic: &OutputTopic,
+    code: Code,
+    bytes: impl FnOnce() -> usize,
+) -> Result<KafkaError, KafkaError> {
+    match code {
+        Code::MessageSizeTooLarge => Ok(KafkaError::RecordTooLarge {
+            topic: topic.name.to_string(),
+            bytes: bytes(),
+        }),
+        code => Err(KafkaError::Other {
+            what: "write to a topic",
+            code,
+            detail: format!("topic `{}`", topic.name),
+        }),
+    }
+}
