@@ -1,0 +1,21 @@
+# Images for a registry: the same content as `./run images` makes for the test bed.
+#   docker build --target worker   -t REGISTRY/turbine-worker:TAG .
+#   docker build --target operator -t REGISTRY/turbine-operator:TAG .
+FROM rust:1.95-bookworm AS builder
+WORKDIR /src
+COPY tests/bed/lib.sh tests/bed/packages.sh tests/bed/
+RUN tests/bed/packages.sh build
+COPY . .
+RUN CARGO_TARGET_DIR=/target cargo build --release --locked -p turbine-runtime -p turbine-operator --bins
+RUN tests/bed/images/root.sh /target/release/turbine-worker /image/worker \
+ && tests/bed/images/root.sh /target/release/turbine-operator /image/operator
+
+FROM scratch AS worker
+COPY --from=builder /image/worker /
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/turbine-worker"]
+
+FROM scratch AS operator
+COPY --from=builder /image/operator /
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/turbine-operator"]

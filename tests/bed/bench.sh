@@ -1,0 +1,22 @@
+#!/bin/bash
+# ./run bench worker|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
+#   worker     drains a preloaded topic of 5 million records through a tumbling sum (broker only): events per CPU-second, peak memory
+#   operator   1,000 apps in phase Running on fake nodes for 10 minutes: writes, requests, memory
+# ARGUMENTS go to the benchmark program (turbine-bench): ./run bench worker --records 100000
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+what=${1:-}
+[ $# -eq 0 ] || shift
+cd "$ROOT"
+case $what in
+  worker) up=("$BED/kafka.sh" up) ;;
+  operator) up=("$BED/bed.sh" up) ;;
+  *) die "bench: worker or operator; see ./run help bench" ;;
+esac
+"$BED/packages.sh" build
+"$BED/build.sh"
+say "bench: building (seconds when nothing changed)"
+cargo build --release --locked --workspace --bins
+"${up[@]}"
+eval "$("$BED/env.sh")"
+exec "$TURBINE_BIN/turbine-bench" "$what" "$@"

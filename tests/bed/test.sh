@@ -1,0 +1,134 @@
+#!/bin/bash
+# ./run test [--unit | --e2e] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
+#   order: lint, release build, unit tests, images, bed up, end-to-end tests, bed down
+#   --unit   lint, build and unit tests: no cluster and no broker
+#   --e2e    build, then the end-to-end tests alone
+#   --keep   leave the bed up at the end (a bed that was up before always stays)
+#   NAME     only tests whose names contain one of these words; no lint
+# Where the machine cannot run pods, tests that need them are counted as skipped and named.
+# About 50 minutes the first time on 2 cores (dependencies and Kubernetes are compiled once), then about 15.
+# shellcheck disable=SC2317  # functions are called through `stage`
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+cd "$ROOT" || exit 1
+logs=$TURBINE_CACHE/logs
+mkdir -p "$logs"
+
+lint=yes unit=yes e2e=yes keep=no
+names=()
+for argument in "$@"; do
+  case $argument in
+    --unit) e2e=no ;;
+    --e2e) lint=no unit=no ;;
+    --keep) keep=yes ;;
+    -*) die "test: unknown option $argument; see ./run help test" ;;
+    *) names+=("$argument") lint=no ;;
+  esac
+done
+
+passed=0 failed=0 skipped=0
+broken=()
+began=$(now_ms)
+
+# stage NAME COMMAND...: a heading, the command, its time; remembers what failed
+stage() {
+  local name=$1 start status=0
+  shift
+  start=$(now_ms)
+  say "== $name"
+  "$@" </dev/null || status=$?
+  if [ $status = 0 ]; then say "== $name: $(seconds_since "$start") s"; else
+    say "== $name: FAILED after $(seconds_since "$start") s"
+    broken+=("$name")
+  fi
+  return $status
+}
+
+# count LOG: adds up cargo's own result lines
+count() {
+  local line
+  line=$(awk '/^test result:/ {for (i = 1; i < NF; i++) {if ($(i+1) ~ /^passed/) p += $i; if ($(i+1) ~ /^failed/) f += $i; if ($(i+1) ~ /^ignored/) s += $i}} END {print p + 0, f + 0, s + 0}' "$1")
+  read -r p f s <<<"$line"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# Every stage selects the whole workspace, so that dependencies are compiled with one set of features.
+cargo_test() { cargo test --release --locked --workspace --no-fail-fast "$@"; }
+# targets FILE...: the test targets of these files as options of cargo
+targets() { local file; for file in "$@"; do [ ! -e "$file" ] || printf -- '--test\n%s\n' "$(basename "$file" .rs)"; done; }
+
+compile() { cargo build --release --locked --workspace --bins && cargo_test --no-run; }
+
+unit_tests() {
+  local own status=0
+  mapfile -t own < <(targets {crds,operator}/tests/*.rs worker/*/tests/*.rs)
+  cargo_test --lib --bins "${own[@]}" -- "${names[@]}" 2>&1 | tee "$logs/unit.log"
+  status=${PIPESTATUS[0]}
+  count "$logs/unit.log"
+  cargo_test --doc -- "${names[@]}" 2>&1 | tee "$logs/doc.log"
+  ((status |= PIPESTATUS[0]))
+  count "$logs/doc.log"
+  return "$status"
+}
+
+end_to_end_tests() {
+  local own status=0 skips
+  mapfile -t own < <(targets tests/tests/*.rs)
+  if [ ${#own[@]} -eq 0 ]; then note "no end-to-end tests in tests/tests"; return 1; fi
+  # a test that finds that it cannot run here appends its name and the reason to this file and returns
+  export TURBINE_SKIP_LOG=$logs/skipped.log
+  : >"$TURBINE_SKIP_LOG"
+  timeout --foreground 60m cargo test --release --locked --workspace --no-fail-fast "${own[@]}" -- --test-threads=1 "${names[@]}" 2>&1 | tee "$logs/e2e.log"
+  status=${PIPESTATUS[0]}
+  [ "$status" != 124 ] || note "end-to-end tests: broken off after 60 minutes"
+  count "$logs/e2e.log"
+  skips=$(wc -l <"$TURBINE_SKIP_LOG")
+  passed=$((passed - skips)) skipped=$((skipped + skips))
+  sed 's/^/skipped: /' "$TURBINE_SKIP_LOG"
+  return "$status"
+}
+
+bed_up() {
+  local mode=() reason
+  if reason=$(why_no_nodes); then
+    say "this machine cannot run pods: $reason; tests that need them are skipped"
+    mode=(--api-only)
+  fi
+  "$BED/bed.sh" up "${mode[@]}"
+}
+
+finish() {
+  say
+  for name in "${broken[@]}"; do say "failed stage: $name"; done
+  say "total time $(seconds_since "$began") s"
+  say "$passed passed, $failed failed, $skipped skipped"
+  [ $failed = 0 ] && [ ${#broken[@]} = 0 ]
+  exit
+}
+
+groups=(build)
+if [ $lint = yes ]; then groups+=(lint); fi
+if [ $e2e = yes ] && ! why_no_nodes >/dev/null; then groups+=(api bed); fi
+"$BED/packages.sh" "${groups[@]}" || exit 1
+
+# Kubernetes and Kafka are fetched and compiled beside the Rust code
+if [ $e2e = yes ]; then
+  if why_no_nodes >/dev/null; then preparing=(--api-only); else preparing=(); fi
+  "$BED/build.sh" "${preparing[@]}" > >(sed -u 's/^/[bed] /') 2>&1 &
+  preparation=$!
+fi
+
+if [ $lint = yes ]; then stage lint "$BED/lint.sh"; fi
+stage build compile || finish
+if [ $unit = yes ]; then stage "unit tests" unit_tests; fi
+if [ $e2e = yes ]; then
+  stage "bed build" wait "$preparation" || finish
+  was_up=$(cluster_mode)
+  stage images "$BED/images.sh" || finish
+  if stage "bed up" bed_up; then
+    eval "$("$BED/env.sh")"
+    stage "end-to-end tests" end_to_end_tests
+  fi
+  if [ "$was_up" = none ] && [ $keep = no ]; then stage "bed down" "$BED/bed.sh" down; fi
+fi
+finish
