@@ -7,5 +7,8 @@ pub mod app;
 pub mod assignment;
 pub mod compiled;
 pub mod control;
+pub mod quantity;
+pub mod rules;
 pub mod status;
 pub mod text;
+pub mod validated;
