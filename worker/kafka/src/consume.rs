@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::topic_partition_list::TopicPartitionList;
-use turbine_keygroups::Partition;
+use turbine_keygroups::{Partition, RawPartitionCount};
 use turbine_protocol::{CommittedReceipt, GroupId, Offset, TopicName};
 
-use crate::admin::{CommittedOffset, committed_of};
+use crate::admin::{CommittedOffset, committed_of, partition_count};
 use crate::client::{Context, LinkHealth};
 use crate::error::{Doing, KafkaError, Resource, offset};
 use crate::ffi::{self, Message, PartitionQueue};
@@ -151,6 +151,7 @@ impl PartitionReader {
     fn sort_out(&mut self, mut messages: Vec<Message>) -> RecordBatch {
         let mut bytes = 0;
         let mut fault = None;
+        let mut heard = false;
         let mut next = self.next;
         let mut at_end = self.at_end;
         messages.retain(|message| match message.event() {
@@ -159,6 +160,7 @@ impl PartitionReader {
                     next = offset.next();
                 }
                 at_end = false;
+                heard = true;
                 bytes += message.key().map_or(0, <[u8]>::len);
                 bytes += message.value().map_or(0, <[u8]>::len);
                 true
@@ -169,6 +171,7 @@ impl PartitionReader {
                     next = next.max(end);
                 }
                 at_end = true;
+                heard = true;
                 false
             }
             Some(code) => {
@@ -176,7 +179,7 @@ impl PartitionReader {
                 false
             }
         });
-        if !messages.is_empty() || at_end {
+        if heard {
             self.shared.consumer.context().settled();
         }
         self.broken = fault.map(|(code, text)| self.fault(code, &text, next));
@@ -232,7 +235,8 @@ impl PartitionReader {
         self.at_end && self.high_watermark().is_some_and(|high| self.next < high)
     }
 
-    /// The trouble on the way to the broker that the client is getting over, since the last record.
+    /// The trouble on the way to the broker that the client is getting over, reported since the
+    /// broker was last heard (a record, an end, an answer to a question or a commit).
     #[must_use]
     pub fn link(&self) -> Option<LinkHealth> {
         self.shared.consumer.context().trouble()
@@ -309,7 +313,26 @@ impl PartitionReader {
             element.set_metadata(committed.receipt.to_string());
         }
         ffi::commit(&self.shared.consumer, &list, timeout)
-            .map_err(|code| doing.code(code, "offset commit"))
+            .map_err(|code| doing.code(code, "offset commit"))?;
+        self.shared.consumer.context().settled();
+        Ok(())
+    }
+
+    /// How many partitions the topic has now, by any broker's word.
+    ///
+    /// # Errors
+    /// If the topic is gone or no broker answers in time.
+    pub fn partition_count(&self, timeout: Duration) -> Result<RawPartitionCount, KafkaError> {
+        let doing = Doing {
+            what: "describe",
+            resource: Resource::Topic(&self.topic),
+            bootstrap: &self.bootstrap,
+            after: timeout,
+        };
+        let client = self.shared.consumer.client();
+        let count = partition_count(client, &doing, &self.topic, timeout)?;
+        self.shared.consumer.context().settled();
+        Ok(count)
     }
 
     /// The group's committed offset for this partition, waiting for pending transactions.

@@ -27,7 +27,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub struct OutputTopic {
     // The handle goes before the producer it belongs to.
     handle: TopicHandle,
-    #[expect(dead_code, reason = "keeps the client alive for as long as the handle is")]
+    #[expect(
+        dead_code,
+        reason = "keeps the client alive for as long as the handle is"
+    )]
     producer: Arc<BaseProducer<Context>>,
     name: TopicName,
     partitions: AtomicU32,

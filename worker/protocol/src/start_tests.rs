@@ -1,1 +1,379 @@
+use rstest::rstest;
+use turbine_keygroups::{Partition, RawPartitionCount};
+use uuid::Uuid;
 
+use super::*;
+use crate::entry::Frontier;
+use crate::epochs::StoreEpoch;
+use crate::layout::Task;
+
+const OURS: u128 = 1;
+const THEIRS: u128 = 2;
+
+fn at(offset: i64) -> Offset {
+    offset.try_into().unwrap()
+}
+
+fn identity(app: &str, lineage: u128, epoch: i64) -> StoreIdentity {
+    StoreIdentity::new(
+        app.parse().unwrap(),
+        Lineage::new(Uuid::from_u128(lineage)),
+        &Task {
+            subscription: "s".parse().unwrap(),
+            partition: Partition::try_from(3).unwrap(),
+        },
+        StoreEpoch::try_from(epoch).unwrap(),
+        RawPartitionCount::try_from(12).unwrap(),
+        "user".to_owned(),
+    )
+}
+
+fn store(number: i64, position: i64) -> StoreEvidence {
+    StoreEvidence::Present(StoreProgress {
+        identity: identity("a", OURS, 1),
+        number: number.try_into().unwrap(),
+        checksum: EntryChecksum(u32::try_from(number).unwrap()),
+        position: at(position),
+    })
+}
+
+fn receipt(lineage: u128, epoch: i64, number: i64) -> Receipt {
+    Receipt {
+        lineage: Lineage::new(Uuid::from_u128(lineage)),
+        store_epoch: epoch.try_into().unwrap(),
+        number: number.try_into().unwrap(),
+        checksum: EntryChecksum(u32::try_from(number).unwrap()),
+        frontier: Frontier(None),
+    }
+}
+
+fn committed(offset: i64, receipt: Receipt) -> BrokerEvidence {
+    BrokerEvidence::of(Some((at(offset), &receipt.to_string())))
+}
+
+/// Nothing was ever there; the log holds 100 to 500.
+fn first_start() -> StartInputs {
+    StartInputs {
+        assigned: identity("a", OURS, 1),
+        layout_epoch: 1.try_into().unwrap(),
+        on_foreign: OnForeign::Refuse,
+        volume: None,
+        store: StoreEvidence::Absent,
+        broker: BrokerEvidence::Nothing,
+        log: LogBounds::new(at(100), at(500)).unwrap(),
+        start_from: StartFrom::Earliest,
+    }
+}
+
+fn marker(app: &str, lineage: u128, epoch: i64) -> VolumeMarker {
+    VolumeMarker {
+        app_id: app.parse().unwrap(),
+        lineage: Lineage::new(Uuid::from_u128(lineage)),
+        layout_epoch: epoch.try_into().unwrap(),
+    }
+}
+
+fn resumed(offset: i64) -> StartDecision {
+    StartDecision::Resume {
+        offset: at(offset),
+        notice: None,
+    }
+}
+
+fn fresh_at(offset: i64, origin: FreshOrigin) -> StartDecision {
+    StartDecision::Fresh {
+        offset: at(offset),
+        origin,
+        discard_store: false,
+    }
+}
+
+fn refusal(inputs: &StartInputs) -> StartRefusal {
+    match decide(inputs) {
+        StartDecision::Refuse(refusal) => refusal,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+#[rstest]
+#[case(StartFrom::Earliest, 100)]
+#[case(StartFrom::Latest, 500)]
+#[case(StartFrom::Timestamp { found: Some(Offset::try_from(321).unwrap()) }, 321)]
+#[case(StartFrom::Timestamp { found: None }, 500)]
+fn a_first_start_follows_the_policy(#[case] start_from: StartFrom, #[case] expected: i64) {
+    let inputs = StartInputs {
+        start_from,
+        ..first_start()
+    };
+    assert_eq!(decide(&inputs), fresh_at(expected, FreshOrigin::StartFrom));
+}
+
+#[test]
+fn with_state_neither_policy_nor_group_offset_counts() {
+    for broker in [
+        BrokerEvidence::Nothing,
+        BrokerEvidence::of(Some((at(499), ""))),
+        BrokerEvidence::of(Some((at(499), "set by a tool"))),
+        committed(190, receipt(OURS, 1, 4)),
+        committed(200, receipt(OURS, 1, 5)),
+    ] {
+        let inputs = StartInputs {
+            store: store(5, 200),
+            broker,
+            start_from: StartFrom::Latest,
+            ..first_start()
+        };
+        assert_eq!(decide(&inputs), resumed(200));
+    }
+}
+
+#[test]
+fn a_start_that_got_no_further_than_its_receipt_keeps_its_first_offset() {
+    // `latest` was 150 then and would be 500 now.
+    let inputs = StartInputs {
+        broker: committed(150, receipt(OURS, 1, 0)),
+        start_from: StartFrom::Latest,
+        ..first_start()
+    };
+    assert_eq!(decide(&inputs), fresh_at(150, FreshOrigin::EarlierStart));
+    let made = StartInputs {
+        store: store(0, 150),
+        ..inputs
+    };
+    assert_eq!(decide(&made), resumed(150));
+}
+
+#[test]
+fn an_offset_without_receipt_counts_where_there_is_no_state() {
+    let inputs = StartInputs {
+        broker: BrokerEvidence::of(Some((at(150), "some tool"))),
+        ..first_start()
+    };
+    assert_eq!(decide(&inputs), fresh_at(150, FreshOrigin::CommittedOffset));
+}
+
+#[test]
+fn state_known_to_have_existed_is_never_replaced_by_an_empty_store() {
+    let lost = StartInputs {
+        broker: committed(200, receipt(OURS, 1, 5)),
+        ..first_start()
+    };
+    assert!(matches!(refusal(&lost), StartRefusal::StateMissing { .. }));
+    let emptied = StartInputs {
+        store: store(0, 100),
+        ..lost
+    };
+    assert!(matches!(
+        refusal(&emptied),
+        StartRefusal::StateMissing { .. }
+    ));
+}
+
+#[test]
+fn an_older_copy_of_the_store_goes_on_from_its_own_position_and_says_so() {
+    let inputs = StartInputs {
+        store: store(3, 150),
+        broker: committed(200, receipt(OURS, 1, 5)),
+        ..first_start()
+    };
+    assert_eq!(
+        decide(&inputs),
+        StartDecision::Resume {
+            offset: at(150),
+            notice: Some(Notice::OlderStore {
+                store: at(150),
+                receipt: at(200),
+            }),
+        }
+    );
+}
+
+#[rstest]
+#[case::other_checksum(Receipt { checksum: EntryChecksum(99), ..receipt(OURS, 1, 5) }, 200)]
+#[case::other_offset(receipt(OURS, 1, 5), 201)]
+fn two_histories_with_one_number_are_told_apart(#[case] receipt: Receipt, #[case] offset: i64) {
+    let inputs = StartInputs {
+        store: store(5, 200),
+        broker: committed(offset, receipt),
+        ..first_start()
+    };
+    assert!(matches!(
+        refusal(&inputs),
+        StartRefusal::OtherHistory { .. }
+    ));
+}
+
+#[test]
+fn a_gap_names_the_offsets_that_are_gone() {
+    let inputs = StartInputs {
+        store: store(5, 100),
+        log: LogBounds::new(at(200), at(500)).unwrap(),
+        ..first_start()
+    };
+    let text = refusal(&inputs).to_string();
+    assert!(text.contains("offsets 100 to 199 are gone"), "{text}");
+}
+
+#[test]
+fn a_topic_made_anew_is_noticed_by_its_end() {
+    let log = LogBounds::new(at(0), at(10)).unwrap();
+    let with_state = StartInputs {
+        store: store(5, 200),
+        log,
+        ..first_start()
+    };
+    assert!(matches!(
+        refusal(&with_state),
+        StartRefusal::BeyondEnd { .. }
+    ));
+    let without = StartInputs {
+        broker: committed(200, receipt(OURS, 1, 0)),
+        log,
+        ..first_start()
+    };
+    assert!(matches!(refusal(&without), StartRefusal::BeyondEnd { .. }));
+}
+
+#[test]
+fn the_ends_of_the_log_are_within_it() {
+    for position in [100, 500] {
+        let inputs = StartInputs {
+            store: store(5, position),
+            ..first_start()
+        };
+        assert_eq!(decide(&inputs), resumed(position));
+    }
+}
+
+#[test]
+fn an_old_assignment_never_runs_again() {
+    let volume_ahead = StartInputs {
+        volume: Some(marker("a", OURS, 2)),
+        store: store(5, 200),
+        ..first_start()
+    };
+    assert!(matches!(
+        refusal(&volume_ahead),
+        StartRefusal::OldAssignment { .. }
+    ));
+    let sealed = StartInputs {
+        store: store(5, 200),
+        broker: committed(200, receipt(OURS, 2, 0)),
+        ..first_start()
+    };
+    assert!(matches!(
+        refusal(&sealed),
+        StartRefusal::OldAssignment { .. }
+    ));
+}
+
+#[test]
+fn a_rebalance_keeps_the_store_of_an_earlier_epoch() {
+    let inputs = StartInputs {
+        layout_epoch: 7.try_into().unwrap(),
+        volume: Some(marker("a", OURS, 6)),
+        store: store(5, 200),
+        broker: committed(200, receipt(OURS, 1, 5)),
+        ..first_start()
+    };
+    assert_eq!(decide(&inputs), resumed(200));
+}
+
+#[test]
+fn another_apps_volume_is_refused_even_if_leavings_are_to_be_discarded() {
+    let inputs = StartInputs {
+        on_foreign: OnForeign::Discard,
+        volume: Some(marker("b", THEIRS, 1)),
+        ..first_start()
+    };
+    let text = refusal(&inputs).to_string();
+    assert!(text.contains("app `b`") && text.contains("`a`"), "{text}");
+}
+
+/// Everything that another life of the app can have left behind.
+fn leavings() -> [StartInputs; 3] {
+    [
+        StartInputs {
+            volume: Some(marker("a", THEIRS, 9)),
+            ..first_start()
+        },
+        StartInputs {
+            broker: committed(200, receipt(THEIRS, 9, 5)),
+            ..first_start()
+        },
+        StartInputs {
+            store: StoreEvidence::Present(StoreProgress {
+                identity: identity("a", THEIRS, 1),
+                number: 5.try_into().unwrap(),
+                checksum: EntryChecksum(5),
+                position: at(200),
+            }),
+            ..first_start()
+        },
+    ]
+}
+
+#[test]
+fn another_lineage_is_refused_wherever_it_shows() {
+    for inputs in leavings() {
+        let text = refusal(&inputs).to_string();
+        assert!(text.contains("state.onRecreate"), "{text}");
+    }
+}
+
+#[test]
+fn another_lineage_is_left_out_if_the_owner_says_so() {
+    for inputs in leavings() {
+        let has_store = inputs.store != StoreEvidence::Absent;
+        let inputs = StartInputs {
+            on_foreign: OnForeign::Discard,
+            ..inputs
+        };
+        assert_eq!(
+            decide(&inputs),
+            StartDecision::Fresh {
+                offset: at(100),
+                origin: FreshOrigin::StartFrom,
+                discard_store: has_store,
+            }
+        );
+    }
+}
+
+#[test]
+fn a_store_of_another_key_or_count_is_refused_with_both_values() {
+    let mut found = identity("a", OURS, 1);
+    found.key = "tenant".to_owned();
+    found.partitions = RawPartitionCount::try_from(6).unwrap();
+    found.key_groups = 720;
+    let inputs = StartInputs {
+        store: StoreEvidence::Present(StoreProgress {
+            identity: found,
+            number: 1.try_into().unwrap(),
+            checksum: EntryChecksum(1),
+            position: at(200),
+        }),
+        on_foreign: OnForeign::Discard,
+        ..first_start()
+    };
+    let text = refusal(&inputs).to_string();
+    for words in [
+        "`tenant`, expected `user`",
+        "`6`, expected `12`",
+        "`720`, expected `960`",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_receipt_of_a_later_version_is_not_taken_for_none() {
+    let inputs = StartInputs {
+        broker: BrokerEvidence::of(Some((at(200), "v2:whatever"))),
+        ..first_start()
+    };
+    assert!(matches!(
+        refusal(&inputs),
+        StartRefusal::NewerReceipt { .. }
+    ));
+}

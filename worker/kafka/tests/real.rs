@@ -1,0 +1,196 @@
+//! Against a real broker, at the address in `TURBINE_KAFKA_BOOTSTRAP`.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::{Bed, WAIT, deadline, offset, partition};
+use rstest::rstest;
+use turbine_kafka::{
+    Admin, CreateOutcome, DeleteOutcome, KafkaError, KafkaSettings, NewTopic, OutputBatch,
+    TopicPresence,
+};
+use turbine_keygroups::RawPartitionCount;
+use turbine_protocol::TopicName;
+
+fn new_topic(name: &TopicName, partitions: RawPartitionCount) -> NewTopic {
+    NewTopic {
+        name: name.clone(),
+        partitions,
+        replication: Some(1),
+        config: BTreeMap::new(),
+    }
+}
+
+fn with_bed(test: impl FnOnce(&Bed<'_>, &Admin)) {
+    let bootstrap = std::env::var("TURBINE_KAFKA_BOOTSTRAP")
+        .expect("TURBINE_KAFKA_BOOTSTRAP is the address of a real broker");
+    let settings = KafkaSettings::plaintext(bootstrap).unwrap();
+    let admin = Admin::open(&settings).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let bed = Bed {
+        settings,
+        make_topic: &|name, count| {
+            admin.create_topic(&new_topic(name, count), WAIT).unwrap();
+            admin
+                .await_partition_count(name, count, deadline())
+                .unwrap();
+        },
+        run: format!("r{}", now.as_nanos()),
+    };
+    test(&bed, &admin);
+}
+
+#[rstest]
+#[case(common::keys_go_where_every_kafka_client_looks_for_them)]
+#[case(common::null_and_empty_stay_apart)]
+#[case(common::a_dead_letter_is_the_record_as_it_was)]
+#[case(common::a_record_too_large_is_rejected_alone)]
+#[case(common::a_receipt_comes_back_with_its_offset)]
+#[case(common::much_output_passes_a_small_queue_in_order)]
+#[case(common::a_flush_does_not_wait_in_steps)]
+#[case(common::the_end_is_seen_and_moves_on)]
+#[case(common::an_offset_outside_the_log_is_told)]
+#[case(common::a_seek_reads_again)]
+#[case(common::missing_and_unreachable_are_told_apart)]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn holds(#[case] test: fn(&Bed<'_>)) {
+    with_bed(|bed, _| test(bed));
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn a_topic_is_made_once_described_and_deleted() {
+    with_bed(|bed, admin| {
+        let name: TopicName = format!("made-{}", bed.run).parse().unwrap();
+        let count = 6.try_into().unwrap();
+        let mut topic = new_topic(&name, count);
+        topic
+            .config
+            .insert("retention.ms".to_owned(), "123456789".to_owned());
+        assert_eq!(
+            admin.create_topic(&topic, WAIT).unwrap(),
+            CreateOutcome::Created
+        );
+        admin
+            .await_partition_count(&name, count, deadline())
+            .unwrap();
+        assert_eq!(
+            admin.create_topic(&topic, WAIT).unwrap(),
+            CreateOutcome::AlreadyThere
+        );
+        let config = admin.topic_config(&name, WAIT).unwrap();
+        assert_eq!(
+            config.get("retention.ms").map(String::as_str),
+            Some("123456789")
+        );
+        match admin.topic(&name, WAIT).unwrap() {
+            TopicPresence::Present(layout) => {
+                assert_eq!((layout.partitions, layout.replication), (count, 1));
+                assert_eq!(layout.leaderless, []);
+            }
+            TopicPresence::Missing => panic!("the topic is there"),
+        }
+
+        let soon = std::time::Instant::now() + Duration::from_secs(1);
+        let wrong = admin.await_partition_count(&name, 12.try_into().unwrap(), soon);
+        assert!(
+            matches!(&wrong, Err(KafkaError::CountNotSeen { expected: 12, detail, .. })
+                if detail.contains("answers 6")),
+            "{wrong:?}"
+        );
+
+        assert_eq!(
+            admin.delete_topic(&name, WAIT).unwrap(),
+            DeleteOutcome::Deleted
+        );
+        assert_eq!(
+            admin.delete_topic(&name, WAIT).unwrap(),
+            DeleteOutcome::NotThere
+        );
+    });
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn what_the_broker_does_not_make_is_refused_with_its_reason() {
+    with_bed(|bed, admin| {
+        let name: TopicName = format!("refused-{}", bed.run).parse().unwrap();
+        let mut copies = new_topic(&name, 1.try_into().unwrap());
+        copies.replication = Some(99);
+        let mut setting = new_topic(&name, 1.try_into().unwrap());
+        setting
+            .config
+            .insert("no.such.setting".to_owned(), "1".to_owned());
+        for topic in [copies, setting] {
+            let refusal = admin.create_topic(&topic, WAIT).unwrap_err();
+            assert!(
+                matches!(&refusal, KafkaError::TopicRefused { topic, .. } if *topic == name),
+                "{refusal:?}"
+            );
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn ends_and_times_of_a_log_are_found() {
+    with_bed(|bed, admin| {
+        let topic = bed.topic("times", 1);
+        let bounds = admin.watermarks(&topic, partition(0), WAIT).unwrap();
+        assert_eq!((bounds.start(), bounds.end()), (offset(0), offset(0)));
+        assert_eq!(
+            admin.offset_at(&topic, partition(0), 0, WAIT).unwrap(),
+            None
+        );
+
+        let mut producer = bed.producer();
+        let output = producer.topic(&topic, WAIT).unwrap();
+        let mut batch = OutputBatch::new();
+        batch.push(None, Some(b"first"));
+        batch.push(None, Some(b"second"));
+        producer.produce(&output, &batch).unwrap();
+        producer.flush_acked(deadline()).unwrap();
+        let bounds = admin.watermarks(&topic, partition(0), WAIT).unwrap();
+        assert_eq!((bounds.start(), bounds.end()), (offset(0), offset(2)));
+        let at = |millis| admin.offset_at(&topic, partition(0), millis, WAIT).unwrap();
+        assert_eq!(at(0), Some(offset(0)));
+        assert_eq!(at(i64::MAX), None);
+    });
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn a_groups_offsets_go_with_the_group() {
+    with_bed(|bed, admin| {
+        common::a_receipt_comes_back_with_its_offset(bed);
+        let group = bed.group("s");
+        assert_eq!(
+            admin.delete_group(&group, WAIT).unwrap(),
+            DeleteOutcome::Deleted
+        );
+        assert_eq!(
+            admin.delete_group(&group, WAIT).unwrap(),
+            DeleteOutcome::NotThere
+        );
+        let topic = format!("receipts-{}", bed.run).parse().unwrap();
+        let left = admin
+            .committed(&group, &topic, 3.try_into().unwrap(), WAIT)
+            .unwrap();
+        assert_eq!(left, [None, None, None]);
+    });
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn every_address_of_a_cluster_gives_its_id() {
+    with_bed(|_, admin| {
+        let id = admin.cluster_id(WAIT).unwrap();
+        for broker in admin.brokers(WAIT).unwrap() {
+            let through = KafkaSettings::plaintext(broker.address).unwrap();
+            let other = Admin::open(&through).unwrap();
+            assert_eq!(other.cluster_id(WAIT).unwrap(), id);
+        }
+    });
+}
