@@ -68,7 +68,11 @@ pub fn nearest_valid(count: u32) -> (Option<u32>, Option<u32>) {
 #[must_use]
 pub fn divisor_refusal(topic: &str, count: u32) -> String {
     let (below, above) = nearest_valid(count);
-    let refusal = InvalidPartitionCount { count: i64::from(count), below, above };
+    let refusal = InvalidPartitionCount {
+        count: i64::from(count),
+        below,
+        above,
+    };
     let cure = match above {
         Some(above) => {
             format!("grow the topic to {above} before the app first runs, or create it anew")
@@ -103,7 +107,11 @@ fn refuse(count: i64) -> InvalidPartitionCount {
         Err(_) if count < 0 => (None, Some(1)),
         Err(_) => (Some(960), None),
     };
-    InvalidPartitionCount { count, below, above }
+    InvalidPartitionCount {
+        count,
+        below,
+        above,
+    }
 }
 
 impl TryFrom<u32> for PartitionCount {
@@ -122,7 +130,9 @@ impl TryFrom<i32> for PartitionCount {
     type Error = InvalidPartitionCount;
 
     fn try_from(count: i32) -> Result<Self, InvalidPartitionCount> {
-        u32::try_from(count).map_err(|_| refuse(i64::from(count)))?.try_into()
+        u32::try_from(count)
+            .map_err(|_| refuse(i64::from(count)))?
+            .try_into()
     }
 }
 
@@ -130,7 +140,11 @@ impl TryFrom<u32> for RawPartitionCount {
     type Error = InvalidPartitionCount;
 
     fn try_from(count: u32) -> Result<Self, InvalidPartitionCount> {
-        if count >= 1 { Ok(Self(count)) } else { Err(refuse(0)) }
+        if count >= 1 {
+            Ok(Self(count))
+        } else {
+            Err(refuse(0))
+        }
     }
 }
 
@@ -138,7 +152,9 @@ impl TryFrom<i32> for RawPartitionCount {
     type Error = InvalidPartitionCount;
 
     fn try_from(count: i32) -> Result<Self, InvalidPartitionCount> {
-        u32::try_from(count).map_err(|_| refuse(i64::from(count)))?.try_into()
+        u32::try_from(count)
+            .map_err(|_| refuse(i64::from(count)))?
+            .try_into()
     }
 }
 

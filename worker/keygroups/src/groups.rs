@@ -72,7 +72,11 @@ impl TryFrom<u16> for KeyGroup {
     type Error = InvalidKeyGroup;
 
     fn try_from(number: u16) -> Result<Self, InvalidKeyGroup> {
-        if number < GROUP_COUNT { Ok(Self(number)) } else { Err(InvalidKeyGroup(number)) }
+        if number < GROUP_COUNT {
+            Ok(Self(number))
+        } else {
+            Err(InvalidKeyGroup(number))
+        }
     }
 }
 

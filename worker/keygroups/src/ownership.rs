@@ -60,7 +60,10 @@ impl TryFrom<i32> for Partition {
         if partition >= 0 {
             Ok(Self(partition))
         } else {
-            Err(NotAPartition { partition, count: None })
+            Err(NotAPartition {
+                partition,
+                count: None,
+            })
         }
     }
 }
@@ -99,10 +102,15 @@ pub fn groups_owned(
     count: PartitionCount,
 ) -> Result<impl Iterator<Item = KeyGroup>, NotAPartition> {
     if partition.index() >= count.get() {
-        return Err(NotAPartition { partition: partition.get(), count: Some(count.get()) });
+        return Err(NotAPartition {
+            partition: partition.get(),
+            count: Some(count.get()),
+        });
     }
     let (first, step) = (partition.index(), count.get());
-    Ok((first..u32::from(GROUP_COUNT)).step_by(step as usize).map(KeyGroup::of_hash))
+    Ok((first..u32::from(GROUP_COUNT))
+        .step_by(step as usize)
+        .map(KeyGroup::of_hash))
 }
 
 impl KeyGroup {

@@ -1,0 +1,361 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::SchemaRef;
+use turbine_keygroups::Group;
+
+use crate::batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
+use crate::clock::{Clocks, EVENT_TIME_RANGE, Frontier};
+use crate::columns::{Columns, typed_columns};
+use crate::error::{BatchError, RestoreError, SpecError, StateError};
+use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
+use crate::spec::{IdlePolicy, OnNullKey, OnRowError, PipelineSpec};
+use crate::state::Changes;
+use crate::windows::{Hasher, NewPane, PaneKey, Place, Window};
+
+/// The computation of one task. See the crate's documentation for its rules.
+#[derive(Debug)]
+pub struct Pipeline {
+    spec: PipelineSpec,
+    frontier: Frontier,
+    partition_key: PartitionKeyReader,
+    key_sets: Vec<(KeySet, EncodedKeys)>,
+    windows: Vec<Window>,
+    /// Clocks of windows that the spec no longer has; their state is kept, so is this.
+    former: BTreeMap<String, i64>,
+    deleted: Changes,
+    hasher: Hasher,
+    places: Vec<Place>,
+    scratch: Vec<u8>,
+}
+
+/// Results of closed panes of one window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClosedRows {
+    /// The window's index in the spec.
+    pub window: usize,
+    /// The window's name.
+    pub name: Arc<str>,
+    /// Keys, `window_start_ms`, `window_end_ms`, aggregates; at least one row.
+    pub rows: RecordBatch,
+}
+
+/// What was found in stored state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Panes taken in.
+    pub panes: u64,
+    /// Panes of windows that the spec does not have, by name. They stay in the store, untouched.
+    pub unknown_windows: BTreeMap<String, u64>,
+}
+
+impl Pipeline {
+    /// A pipeline without state.
+    ///
+    /// # Errors
+    /// If the spec breaks a rule; the error says which.
+    pub fn new(spec: PipelineSpec) -> Result<Self, SpecError> {
+        Self::with_clocks(spec, &Clocks::default())
+    }
+
+    /// A pipeline with the state and clocks of an earlier one: `entries` are all keys and values
+    /// that [`Self::take_changes`] gave and that were not deleted since, in any order; `clocks`
+    /// is what [`Self::clocks`] gave at the same commit.
+    ///
+    /// # Errors
+    /// If the spec breaks a rule, the store cannot be read, or an entry is damaged, of another
+    /// format, or of a window that was defined otherwise. Nothing is ever skipped.
+    pub fn restore<K, V, E>(
+        spec: PipelineSpec,
+        clocks: &Clocks,
+        entries: impl IntoIterator<Item = Result<(K, V), E>>,
+    ) -> Result<(Self, RestoreReport), RestoreError<E>>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+    {
+        let mut pipeline = Self::with_clocks(spec, clocks)?;
+        let mut report = RestoreReport::default();
+        for entry in entries {
+            let (key, value) = entry.map_err(RestoreError::Store)?;
+            pipeline
+                .restore_entry(key.as_ref(), value.as_ref(), &mut report)
+                .map_err(RestoreError::State)?;
+        }
+        pipeline.close_due();
+        Ok((pipeline, report))
+    }
+
+    fn restore_entry(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        report: &mut RestoreReport,
+    ) -> Result<(), StateError> {
+        let pane = PaneKey::decode(key)?;
+        let hasher = &self.hasher;
+        match self
+            .windows
+            .iter_mut()
+            .find(|window| *window.name == *pane.window)
+        {
+            Some(window) => {
+                window.restore(key, pane, value, hasher)?;
+                report.panes += 1;
+            }
+            None => {
+                *report
+                    .unknown_windows
+                    .entry(pane.window.to_owned())
+                    .or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn with_clocks(spec: PipelineSpec, clocks: &Clocks) -> Result<Self, SpecError> {
+        spec.validate()?;
+        let typed = typed_columns(&spec);
+        let mut former = clocks.closed_to.clone();
+        let mut key_sets: Vec<(KeySet, EncodedKeys)> = Vec::new();
+        let mut windows = Vec::with_capacity(spec.windows.len());
+        for window in &spec.windows {
+            let keys = KeySet::new(&spec, &typed, &window.keys);
+            let key_set = key_sets
+                .iter()
+                .position(|(other, _)| *other == keys)
+                .unwrap_or_else(|| {
+                    key_sets.push((keys.clone(), EncodedKeys::default()));
+                    key_sets.len() - 1
+                });
+            let closed_to = former.remove(&window.name);
+            windows.extend(Window::new(&spec, window, &typed, key_set, keys, closed_to));
+        }
+        Ok(Self {
+            frontier: Frontier::new(spec.out_of_orderness_ms.cast_signed(), clocks),
+            partition_key: PartitionKeyReader::new(&spec, &typed),
+            key_sets,
+            windows,
+            former,
+            deleted: Changes::default(),
+            hasher: Hasher::default(),
+            places: Vec::new(),
+            scratch: Vec::new(),
+            spec,
+        })
+    }
+
+    /// The spec it was made of.
+    #[must_use]
+    pub fn spec(&self) -> &PipelineSpec {
+        &self.spec
+    }
+
+    /// The columns of a window's results, by the window's index in the spec.
+    #[must_use]
+    pub fn result_schema(&self, window: usize) -> Option<SchemaRef> {
+        self.windows.get(window).map(|window| window.schema.clone())
+    }
+
+    /// Panes that are open, over all windows.
+    #[must_use]
+    pub fn open_panes(&self) -> usize {
+        self.windows.iter().map(Window::open_panes).sum()
+    }
+
+    /// The clocks as they stand, to be stored in one write with the changes and the input's
+    /// positions.
+    #[must_use]
+    pub fn clocks(&self) -> Clocks {
+        let closed_to = self
+            .windows
+            .iter()
+            .filter_map(|window| window.closed_to.map(|to| (window.name.to_string(), to)));
+        Clocks {
+            max_event_time: self.frontier.max_event_time(),
+            data_frontier: self.frontier.data(),
+            frontier: self.frontier.get(),
+            closed_to: self.former.clone().into_iter().chain(closed_to).collect(),
+        }
+    }
+
+    /// Shows the canonical partition key of each row, none for a null key, as placement checks
+    /// need it.
+    ///
+    /// # Errors
+    /// If the batch does not fit the spec.
+    pub fn partition_keys(
+        &self,
+        input: InputBatch<'_>,
+        mut visit: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), BatchError> {
+        let columns = Columns::bind(&self.spec, input)?;
+        let mut scratch = Vec::new();
+        for row in 0..input.rows.num_rows() {
+            visit(row, self.partition_key.read(&columns, row, &mut scratch));
+        }
+        Ok(())
+    }
+
+    /// Takes rows in log order. `now_ms` is the wall clock in epoch milliseconds; only the guard
+    /// against times too far ahead looks at it.
+    ///
+    /// # Errors
+    /// If the batch does not fit the spec; then nothing was taken. Faults of single rows are in
+    /// the outcome.
+    pub fn process(&mut self, input: InputBatch<'_>, now_ms: i64) -> Result<Outcome, BatchError> {
+        let columns = Columns::bind(&self.spec, input)?;
+        let rows = input.rows.num_rows();
+        for (keys, encoded) in &mut self.key_sets {
+            encoded.fill(keys, &columns, rows, &self.hasher);
+        }
+        if rows > 0 {
+            self.frontier.end_spell();
+        }
+        let mut outcome = Outcome {
+            rows_taken: rows,
+            late: vec![LateRows::default(); self.windows.len()],
+            ..Outcome::default()
+        };
+        let can_refuse = self.windows.iter().any(Window::can_refuse);
+        for row in 0..rows {
+            let event_time = input
+                .event_times
+                .is_valid(row)
+                .then(|| input.event_times.value(row));
+            if let Err(fault) =
+                self.take_row(row, event_time, now_ms, &columns, can_refuse, &mut outcome)
+            {
+                outcome.row_errors.push(RowError { row, fault });
+                if self.spec.on_row_error == OnRowError::Stop {
+                    outcome.rows_taken = row;
+                    break;
+                }
+            }
+        }
+        self.close_due();
+        Ok(outcome)
+    }
+
+    fn take_row(
+        &mut self,
+        row: usize,
+        event_time: Option<i64>,
+        now_ms: i64,
+        columns: &Columns<'_>,
+        can_refuse: bool,
+        outcome: &mut Outcome,
+    ) -> Result<(), RowFault> {
+        let event_time = self.check_time(event_time, now_ms)?;
+        let null_key = self.partition_key.is_null(columns, row);
+        if null_key {
+            match self.spec.on_null_key {
+                OnNullKey::Group => {}
+                OnNullKey::Error => return Err(RowFault::NullKey),
+                OnNullKey::Drop => {
+                    outcome.null_keys_dropped += 1;
+                    return Ok(());
+                }
+            }
+        }
+        self.places.clear();
+        for window in &mut self.windows {
+            let keys = &self.key_sets[window.key_set].1;
+            let (hash, tuple) = (keys.hash(row), keys.tuple(row));
+            self.places
+                .push(window.locate(event_time, &self.frontier, hash, tuple));
+        }
+        if can_refuse {
+            for (window, place) in self.windows.iter().zip(&self.places) {
+                window.check(*place, columns, row)?;
+            }
+        }
+        let windows = self
+            .windows
+            .iter_mut()
+            .zip(&self.places)
+            .zip(&mut outcome.late);
+        for ((window, place), late) in windows {
+            let keys = &self.key_sets[window.key_set].1;
+            let (partition_key, scratch) = (&self.partition_key, &mut self.scratch);
+            window.fold(*place, columns, row, &self.hasher, late, || NewPane {
+                tuple: keys.tuple(row),
+                hash: keys.hash(row),
+                group: Group::of(partition_key.read(columns, row, scratch)),
+            });
+        }
+        outcome.null_keys_grouped += u64::from(null_key);
+        self.frontier.observe(event_time);
+        Ok(())
+    }
+
+    fn check_time(&self, event_time: Option<i64>, now_ms: i64) -> Result<i64, RowFault> {
+        let ms = event_time.ok_or(RowFault::NoEventTime)?;
+        if !EVENT_TIME_RANGE.contains(&ms) {
+            return Err(RowFault::EventTimeOutOfRange { ms });
+        }
+        let limit_ms = self.spec.max_future_ms;
+        if ms > now_ms.saturating_add_unsigned(limit_ms) {
+            return Err(RowFault::TooFarAhead {
+                ms,
+                ahead_ms: ms.abs_diff(now_ms),
+                limit_ms,
+            });
+        }
+        Ok(ms)
+    }
+
+    /// The task has stood at the end of its log for `idle_for_ms`, by a monotonic clock; 0 if it
+    /// does not stand there. Call it at least as often as results shall come out while idle.
+    pub fn on_idle(&mut self, idle_for_ms: u64) {
+        if self.spec.idle_policy == IdlePolicy::Hold || idle_for_ms < self.spec.idle_timeout_ms {
+            self.frontier.end_spell();
+            return;
+        }
+        self.frontier.coast(idle_for_ms);
+        self.close_due();
+    }
+
+    fn close_due(&mut self) {
+        let frontier = self.frontier.get();
+        for window in &mut self.windows {
+            window.close_due(frontier);
+        }
+    }
+
+    /// The results of all panes that closed since the last call, each pane once, windows in the
+    /// spec's order. From now on [`Self::take_changes`] deletes these panes from the store, so
+    /// the results must go out before those changes are written.
+    ///
+    /// # Errors
+    /// If Arrow refuses a table, which is a bug; the pipeline must then be restored from the store.
+    pub fn drain_closed(&mut self) -> Result<Vec<ClosedRows>, BatchError> {
+        let mut closed = Vec::new();
+        for (at, window) in self.windows.iter_mut().enumerate() {
+            let name = window.name.clone();
+            let tables = window.drain_closed(&mut self.deleted)?;
+            closed.extend(tables.into_iter().map(|rows| {
+                let name = name.clone();
+                ClosedRows {
+                    window: at,
+                    name,
+                    rows,
+                }
+            }));
+        }
+        Ok(closed)
+    }
+
+    /// What changed in stored state since the last call. They count as stored from now on: if
+    /// writing them fails, the pipeline must be restored from the store.
+    #[must_use]
+    pub fn take_changes(&mut self) -> Changes {
+        let mut changes = std::mem::take(&mut self.deleted);
+        for window in &mut self.windows {
+            window.take_changes(&mut changes);
+        }
+        changes.sort();
+        changes
+    }
+}

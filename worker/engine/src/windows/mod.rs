@@ -1,0 +1,10 @@
+//! Windows: which panes are open, and how they are stored and shown.
+
+mod bucket;
+mod close;
+mod stored;
+mod window;
+
+pub(crate) use bucket::{Hasher, NewPane};
+pub(crate) use stored::PaneKey;
+pub(crate) use window::{Place, Window};

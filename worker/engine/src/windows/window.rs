@@ -1,0 +1,304 @@
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use super::bucket::{Bucket, Hasher, NewPane};
+use super::stored::{self, PaneKey, hex};
+use crate::aggregates::{Accumulator, Refusal};
+use crate::batch::{LateRows, RowFault};
+use crate::clock::Frontier;
+use crate::columns::{Columns, TypedColumn};
+use crate::error::StateError;
+use crate::keys::KeySet;
+use crate::spec::{PipelineSpec, WINDOW_END_COLUMN, WINDOW_START_COLUMN, WindowSpec};
+use crate::state::Changes;
+
+/// A window of the spec with its open panes.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) name: Arc<str>,
+    /// Which of the pipeline's key sets is this window's.
+    pub(crate) key_set: usize,
+    pub(crate) keys: KeySet,
+    pub(crate) schema: SchemaRef,
+    pub(crate) size: i64,
+    lateness: i64,
+    signature: u32,
+    outputs: Vec<Arc<str>>,
+    empty: Vec<Accumulator>,
+    refusing: Vec<usize>,
+    pub(crate) closed_to: Option<i64>,
+    /// Ascending by start.
+    open: Vec<Bucket>,
+    /// Where the last row was found: most rows go where the one before went.
+    last: usize,
+    /// Closed, not yet handed out; ascending by start.
+    pub(crate) closed: Vec<Bucket>,
+}
+
+/// Where a row belongs in one window.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    Late {
+        by_data: bool,
+    },
+    /// The bucket's start, where it was found if it is there, and the pane if that is.
+    Open {
+        start: i64,
+        bucket: Option<usize>,
+        pane: Option<usize>,
+    },
+}
+
+impl Window {
+    /// None where the spec's validation would have refused the window.
+    pub(crate) fn new(
+        spec: &PipelineSpec,
+        window: &WindowSpec,
+        typed: &[TypedColumn],
+        key_set: usize,
+        keys: KeySet,
+        closed_to: Option<i64>,
+    ) -> Option<Self> {
+        let empty: Vec<Accumulator> = window
+            .aggregates
+            .iter()
+            .map(|a| Accumulator::new(a.function, typed))
+            .collect::<Option<_>>()?;
+        let mut fields = keys.fields(spec, &window.keys);
+        fields.push(Field::new(WINDOW_START_COLUMN, DataType::Int64, false));
+        fields.push(Field::new(WINDOW_END_COLUMN, DataType::Int64, false));
+        for (aggregate, accumulator) in window.aggregates.iter().zip(&empty) {
+            fields.push(Field::new(
+                &aggregate.output,
+                accumulator.result_type(),
+                true,
+            ));
+        }
+        let refusing = (0..empty.len())
+            .filter(|at| empty[*at].can_refuse())
+            .collect();
+        Some(Self {
+            name: window.name.as_str().into(),
+            key_set,
+            keys,
+            schema: Arc::new(Schema::new(fields)),
+            size: window.kind.size_ms().cast_signed(),
+            lateness: window.allowed_lateness_ms.cast_signed(),
+            signature: stored::signature(spec, window),
+            outputs: window
+                .aggregates
+                .iter()
+                .map(|a| a.output.as_str().into())
+                .collect(),
+            empty,
+            refusing,
+            closed_to,
+            open: Vec::new(),
+            last: 0,
+            closed: Vec::new(),
+        })
+    }
+
+    pub(crate) fn open_panes(&self) -> usize {
+        self.open.iter().map(Bucket::len).sum()
+    }
+
+    /// Whether it can refuse a row.
+    pub(crate) fn can_refuse(&self) -> bool {
+        !self.refusing.is_empty()
+    }
+
+    /// Where a row of this time and key belongs as the clocks stand. Changes no pane.
+    pub(crate) fn locate(
+        &mut self,
+        event_time: i64,
+        frontier: &Frontier,
+        hash: u64,
+        tuple: &[u8],
+    ) -> Place {
+        let start = event_time - event_time.rem_euclid(self.size);
+        let due = start + self.size + self.lateness;
+        let reached = |clock: Option<i64>| clock.is_some_and(|clock| clock >= due);
+        if reached(frontier.get()) {
+            return Place::Late {
+                by_data: reached(frontier.data()),
+            };
+        }
+        if self
+            .closed_to
+            .is_some_and(|closed_to| closed_to >= start + self.size)
+        {
+            return Place::Late { by_data: true };
+        }
+        let bucket = self.bucket_at(start).ok();
+        let pane = bucket.and_then(|at| self.open[at].find(hash, tuple));
+        Place::Open {
+            start,
+            bucket,
+            pane,
+        }
+    }
+
+    fn bucket_at(&mut self, start: i64) -> Result<usize, usize> {
+        if self
+            .open
+            .get(self.last)
+            .is_some_and(|bucket| bucket.start == start)
+        {
+            return Ok(self.last);
+        }
+        let found = self
+            .open
+            .binary_search_by_key(&start, |bucket| bucket.start);
+        if let Ok(at) = found {
+            self.last = at;
+        }
+        found
+    }
+
+    /// The bucket of this start, made if it is not there.
+    fn bucket(&mut self, start: i64) -> &mut Bucket {
+        let at = self.bucket_at(start).unwrap_or_else(|at| {
+            self.open.insert(at, Bucket::new(start, self.empty.clone()));
+            self.last = at;
+            at
+        });
+        &mut self.open[at]
+    }
+
+    /// Whether the row can be folded at its place. Changes nothing.
+    pub(crate) fn check(
+        &self,
+        place: Place,
+        columns: &Columns<'_>,
+        row: usize,
+    ) -> Result<(), RowFault> {
+        let Place::Open { bucket, pane, .. } = place else {
+            return Ok(());
+        };
+        let checked = match bucket {
+            Some(at) => self.open[at].check(pane, &self.refusing, columns, row),
+            None => self.refusing.iter().try_for_each(|at| {
+                self.empty[*at]
+                    .check(None, columns, row)
+                    .map_err(|refusal| (*at, refusal))
+            }),
+        };
+        checked.map_err(|(aggregate, refusal)| {
+            let (window, output) = (self.name.clone(), self.outputs[aggregate].clone());
+            match refusal {
+                Refusal::Overflow { sum, value } => RowFault::Overflow {
+                    window,
+                    output,
+                    sum,
+                    value,
+                },
+                Refusal::NotFinite => RowFault::NotFinite { window, output },
+                Refusal::FloatOverflow => RowFault::FloatOverflow { window, output },
+            }
+        })
+    }
+
+    /// Folds a row that [`Self::check`] let pass.
+    pub(crate) fn fold<'p>(
+        &mut self,
+        place: Place,
+        columns: &Columns<'_>,
+        row: usize,
+        hasher: &Hasher,
+        late: &mut LateRows,
+        new_pane: impl FnOnce() -> NewPane<'p>,
+    ) {
+        match place {
+            Place::Late { by_data: true } => late.by_data += 1,
+            Place::Late { by_data: false } => late.by_coasting += 1,
+            Place::Open {
+                bucket: Some(at),
+                pane: Some(pane),
+                ..
+            } => {
+                self.open[at].fold(pane, columns, row);
+            }
+            Place::Open { start, .. } => {
+                let bucket = self.bucket(start);
+                let pane = bucket.add(new_pane(), hasher);
+                bucket.fold(pane, columns, row);
+            }
+        }
+    }
+
+    /// Closes every bucket that is due.
+    pub(crate) fn close_due(&mut self, frontier: Option<i64>) {
+        self.closed_to = self
+            .closed_to
+            .max(frontier.map(|frontier| frontier - self.lateness));
+        let Some(closed_to) = self.closed_to else {
+            return;
+        };
+        let due = self
+            .open
+            .partition_point(|bucket| bucket.start + self.size <= closed_to);
+        self.closed.extend(self.open.drain(..due));
+        self.last = 0;
+    }
+
+    /// Takes in a pane as it was stored.
+    pub(crate) fn restore(
+        &mut self,
+        key: &[u8],
+        pane: PaneKey<'_>,
+        value: &[u8],
+        hasher: &Hasher,
+    ) -> Result<(), StateError> {
+        use std::hash::BuildHasher as _;
+
+        let values = stored::decode_header(key, value, &self.name, self.signature)?;
+        let damaged = |what| StateError::Key {
+            key: hex(key),
+            what,
+        };
+        if !self.keys.accepts(pane.tuple) {
+            return Err(damaged("its key columns do not fit the window's"));
+        }
+        if pane.start.rem_euclid(self.size) != 0 {
+            return Err(damaged("its start is no boundary of the window"));
+        }
+        let (tuple, group) = (pane.tuple, pane.group);
+        let new = NewPane {
+            tuple,
+            hash: hasher.hash_one(tuple),
+            group,
+        };
+        self.bucket(pane.start)
+            .add_stored(new, values, hasher)
+            .ok_or_else(|| StateError::Value {
+                key: hex(key),
+                what: "its aggregates do not decode",
+            })
+    }
+
+    /// Adds every pane that changed since the last call.
+    pub(crate) fn take_changes(&mut self, changes: &mut Changes) {
+        let (name, signature) = (&self.name, self.signature);
+        for bucket in self.open.iter_mut().chain(&mut self.closed) {
+            for pane in bucket.take_dirty() {
+                let key = PaneKey {
+                    group: bucket.group(pane),
+                    window: name,
+                    tuple: bucket.tuple(pane),
+                    start: bucket.start,
+                };
+                changes.put(
+                    |out| key.encode(out),
+                    |out| {
+                        stored::encode_header(signature, out);
+                        for accumulator in &bucket.accumulators {
+                            accumulator.encode(pane, out);
+                        }
+                    },
+                );
+            }
+        }
+    }
+}
