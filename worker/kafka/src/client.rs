@@ -1,25 +1,26 @@
 //! What every client has in common: its log goes to ours, and its last trouble is remembered.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::Message as _;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::ConsumerContext;
-use rdkafka::error::KafkaError as ClientError;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode as Code};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::ProducerContext;
 
-use crate::error::KafkaError;
+use crate::error::{Doing, KafkaError};
 
-/// Trouble on the way to the broker that the client is getting over by itself.
+/// Trouble with the broker that the client tries to get over by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkHealth {
     /// The client's words.
     pub detail: String,
     /// When it was last reported.
     pub at: Instant,
+    pub(crate) code: Code,
 }
 
 /// A lock whose holder panicked guards plain data that is whole at every moment.
@@ -36,6 +37,17 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn trouble(&self) -> Option<LinkHealth> {
         lock(&self.trouble).clone()
+    }
+
+    /// A call that ran out of time says little if the client knows better: nobody there, login
+    /// refused, right missing.
+    pub(crate) fn explain(&self, doing: &Doing<'_>, error: KafkaError) -> KafkaError {
+        match (error, self.trouble()) {
+            (KafkaError::TimedOut { .. } | KafkaError::Unreachable { .. }, Some(trouble)) => {
+                doing.code(trouble.code, &trouble.detail)
+            }
+            (error, _) => error,
+        }
     }
 
     pub(crate) fn settled(&self) {
@@ -76,12 +88,48 @@ impl ClientContext for Context {
 
     fn error(&self, error: ClientError, reason: &str) {
         tracing::debug!(target: "librdkafka", %error, reason, "client error");
-        *lock(&self.trouble) = Some(LinkHealth {
-            detail: format!("{error}: {reason}"),
+        let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
+        let mut trouble = lock(&self.trouble);
+        // That all brokers are down follows from what was said before, and says less.
+        if code == Code::AllBrokersDown
+            && let Some(before) = trouble.as_mut()
+        {
+            before.at = Instant::now();
+            return;
+        }
+        *trouble = Some(LinkHealth {
+            detail: if reason.is_empty() {
+                error.to_string()
+            } else {
+                reason.to_owned()
+            },
             at: Instant::now(),
+            code,
         });
     }
 }
+
+/// Lets a consumer hand over what is no record, for as long as `wait`: logs, and errors, which are
+/// kept by its context.
+pub(crate) fn serve(consumer: &BaseConsumer<Context>, wait: Duration) {
+    // A poll may end at the first event it has dealt with.
+    let deadline = Instant::now() + wait;
+    for _ in 0..EVENTS_AT_ONCE {
+        if let Some(Err(error)) = consumer.poll(Duration::ZERO) {
+            consumer.context().error(error, "");
+        }
+    }
+    while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+        match consumer.poll(left) {
+            Some(Err(error)) => consumer.context().error(error, ""),
+            Some(Ok(_)) | None => {}
+        }
+    }
+}
+
+const EVENTS_AT_ONCE: usize = 8;
+/// For errors to arrive that explain why a call failed.
+pub(crate) const AFTERWARDS: Duration = Duration::from_millis(50);
 
 impl ConsumerContext for Context {}
 
@@ -96,7 +144,6 @@ impl ProducerContext for Context {
 }
 
 fn undelivered(error: &ClientError, topic: &str, partition: i32) -> KafkaError {
-    use rdkafka::error::RDKafkaErrorCode as Code;
     match error.rdkafka_error_code() {
         Some(Code::MessageSizeTooLarge) => KafkaError::RecordTooLarge {
             topic: topic.to_owned(),

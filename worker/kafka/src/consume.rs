@@ -11,7 +11,7 @@ use turbine_keygroups::{Partition, RawPartitionCount};
 use turbine_protocol::{CommittedReceipt, GroupId, Offset, TopicName};
 
 use crate::admin::{CommittedOffset, committed_of, partition_count};
-use crate::client::{Context, LinkHealth};
+use crate::client::{AFTERWARDS, Context, LinkHealth, serve};
 use crate::error::{Doing, KafkaError, Resource, offset};
 use crate::ffi::{self, Message, PartitionQueue};
 use crate::settings::{KafkaSettings, QueueBudget};
@@ -112,7 +112,7 @@ impl PartitionReader {
         let mut messages = Vec::new();
         let deadline = Instant::now() + wait;
         loop {
-            self.serve();
+            serve(&self.shared.consumer, Duration::ZERO);
             let left = deadline.saturating_duration_since(Instant::now());
             // The batch call waits until its batch is full. So wait for one, then take what is
             // there.
@@ -131,6 +131,11 @@ impl PartitionReader {
         Ok(self.sort_out(messages))
     }
 
+    fn explained(&self, doing: &Doing<'_>, error: KafkaError) -> KafkaError {
+        serve(&self.shared.consumer, AFTERWARDS);
+        self.shared.consumer.context().explain(doing, error)
+    }
+
     fn take(
         &self,
         wait: Duration,
@@ -141,11 +146,6 @@ impl PartitionReader {
             .queue
             .consume(wait, max, into)
             .map_err(|code| self.doing("read", wait).code(code, "batch read"))
-    }
-
-    /// Lets the client hand over what is no record: logs, and errors, which end up in the context.
-    fn serve(&self) {
-        while self.shared.consumer.poll(Duration::ZERO).is_some() {}
     }
 
     fn sort_out(&mut self, mut messages: Vec<Message>) -> RecordBatch {
@@ -313,7 +313,7 @@ impl PartitionReader {
             element.set_metadata(committed.receipt.to_string());
         }
         ffi::commit(&self.shared.consumer, &list, timeout)
-            .map_err(|code| doing.code(code, "offset commit"))?;
+            .map_err(|code| self.explained(&doing, doing.code(code, "offset commit")))?;
         self.shared.consumer.context().settled();
         Ok(())
     }
@@ -330,7 +330,8 @@ impl PartitionReader {
             after: timeout,
         };
         let client = self.shared.consumer.client();
-        let count = partition_count(client, &doing, &self.topic, timeout)?;
+        let count = partition_count(client, &doing, &self.topic, timeout)
+            .map_err(|error| self.explained(&doing, error))?;
         self.shared.consumer.context().settled();
         Ok(count)
     }
@@ -351,7 +352,7 @@ impl PartitionReader {
             .shared
             .consumer
             .committed_offsets(list, timeout)
-            .map_err(|error| doing.failed(&error))?;
+            .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.find_partition(self.topic.as_str(), self.partition.get()) {
             Some(element) => committed_of(&doing, &element),
             None => Ok(None),

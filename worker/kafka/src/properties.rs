@@ -4,109 +4,16 @@ use std::collections::BTreeMap;
 
 use rdkafka::config::ClientConfig;
 use thiserror::Error;
+use turbine_protocol::client_properties::{denial, property_refusal};
 
 /// A property that is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("kafka.properties `{name}` is refused: {reason}")]
+#[error("{}", property_refusal(name, reason))]
 pub struct PropertyRefusal {
     /// The property.
     pub name: String,
     /// Why, and what to do instead.
     pub reason: String,
-}
-
-const ADDRESS: &str = "set it as `kafka.bootstrapServers`";
-const SECURITY: &str = "set it by `kafka.tls` and `kafka.sasl`, which take secrets by reference";
-const GROUP: &str = "no consumer is a member of a group: tasks come from the assignment";
-const OFFSETS: &str = "offsets are committed with the state they belong to, never by the client";
-const START: &str =
-    "a position that is not in the log stops the task; where an app begins is `input.startFrom`";
-const READ: &str = "inputs are read committed, with their ends reported: delivery rests on it";
-const WRITE: &str =
-    "outputs are acknowledged by all replicas, in order and once: delivery rests on it";
-const PLACE: &str = "outputs are placed by murmur2, as every Kafka client expects of keyed state";
-const TOPICS: &str = "topics are created by the operator, never by a client";
-const MEMORY: &str = "queues are sized from the container's memory and the number of tasks";
-const CODE: &str = "it loads code or replaces the broker";
-const UNUSED: &str = "nothing reads it, so it would have no effect";
-
-const DENIED: &[(&str, &str)] = &[
-    ("bootstrap.servers", ADDRESS),
-    ("metadata.broker.list", ADDRESS),
-    ("security.protocol", SECURITY),
-    ("sasl.mechanism", SECURITY),
-    ("sasl.mechanisms", SECURITY),
-    ("sasl.username", SECURITY),
-    ("sasl.password", SECURITY),
-    ("sasl.oauthbearer.client.secret", SECURITY),
-    ("ssl.ca.location", SECURITY),
-    ("ssl.ca.pem", SECURITY),
-    ("ssl.certificate.location", SECURITY),
-    ("ssl.certificate.pem", SECURITY),
-    ("ssl.key.location", SECURITY),
-    ("ssl.key.pem", SECURITY),
-    ("ssl.key.password", SECURITY),
-    ("ssl.keystore.location", SECURITY),
-    ("ssl.keystore.password", SECURITY),
-    ("enable.ssl.certificate.verification", SECURITY),
-    ("group.id", GROUP),
-    ("group.instance.id", GROUP),
-    ("group.protocol", GROUP),
-    ("group.protocol.type", GROUP),
-    ("group.remote.assignor", GROUP),
-    ("partition.assignment.strategy", GROUP),
-    ("session.timeout.ms", GROUP),
-    ("heartbeat.interval.ms", GROUP),
-    ("max.poll.interval.ms", GROUP),
-    ("enable.auto.commit", OFFSETS),
-    ("auto.commit.enable", OFFSETS),
-    ("auto.commit.interval.ms", OFFSETS),
-    ("enable.auto.offset.store", OFFSETS),
-    ("offset.store.method", OFFSETS),
-    ("offset.store.path", OFFSETS),
-    ("offset.store.sync.interval.ms", OFFSETS),
-    ("auto.offset.reset", START),
-    ("isolation.level", READ),
-    ("enable.partition.eof", READ),
-    ("acks", WRITE),
-    ("request.required.acks", WRITE),
-    ("enable.idempotence", WRITE),
-    ("enable.gapless.guarantee", WRITE),
-    ("max.in.flight", WRITE),
-    ("max.in.flight.requests.per.connection", WRITE),
-    ("retries", WRITE),
-    ("message.send.max.retries", WRITE),
-    ("queuing.strategy", WRITE),
-    ("transactional.id", WRITE),
-    ("delivery.report.only.error", WRITE),
-    ("partitioner", PLACE),
-    ("sticky.partitioning.linger.ms", PLACE),
-    ("msg_order_cmp", PLACE),
-    ("allow.auto.create.topics", TOPICS),
-    ("queue.buffering.max.kbytes", MEMORY),
-    ("queue.buffering.max.messages", MEMORY),
-    ("queued.max.messages.kbytes", MEMORY),
-    ("fetch.message.max.bytes", MEMORY),
-    ("max.partition.fetch.bytes", MEMORY),
-    ("plugin.library.paths", CODE),
-    ("ssl.engine.location", CODE),
-    ("test.mock.num.brokers", CODE),
-    ("test.mock.broker.rtt", CODE),
-    ("statistics.interval.ms", UNUSED),
-    ("consume.callback.max.messages", UNUSED),
-    ("log.queue", UNUSED),
-    ("log_level", UNUSED),
-    ("builtin.features", UNUSED),
-    ("opaque", UNUSED),
-    ("default_topic_conf", UNUSED),
-];
-
-fn denial(name: &str) -> Option<&'static str> {
-    DENIED
-        .iter()
-        .find(|(denied, _)| *denied == name)
-        .map(|(_, reason)| *reason)
-        .or_else(|| name.ends_with("_cb").then_some(UNUSED))
 }
 
 /// Every property that is not taken, with the reason: those that would break a promise, and those

@@ -29,6 +29,7 @@ fn with_bed(test: impl FnOnce(&Bed<'_>)) {
 #[case(common::an_offset_outside_the_log_is_told)]
 #[case(common::a_seek_reads_again)]
 #[case(common::missing_and_unreachable_are_told_apart)]
+#[case(common::every_codec_is_written_and_read)]
 fn holds(#[case] test: fn(&Bed<'_>)) {
     with_bed(test);
 }

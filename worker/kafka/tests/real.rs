@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use common::{Bed, WAIT, deadline, offset, partition};
 use rstest::rstest;
 use turbine_kafka::{
-    Admin, CreateOutcome, DeleteOutcome, KafkaError, KafkaSettings, NewTopic, OutputBatch,
-    TopicPresence,
+    Admin, ClientCertificate, CreateOutcome, DeleteOutcome, KafkaError, KafkaSettings, Mechanism,
+    NewTopic, OutputBatch, Sasl, Secret, Tls, TopicPresence,
 };
 use turbine_keygroups::RawPartitionCount;
-use turbine_protocol::TopicName;
+use turbine_protocol::{GroupId, TopicName};
 
 fn new_topic(name: &TopicName, partitions: RawPartitionCount) -> NewTopic {
     NewTopic {
@@ -54,6 +54,7 @@ fn with_bed(test: impl FnOnce(&Bed<'_>, &Admin)) {
 #[case(common::an_offset_outside_the_log_is_told)]
 #[case(common::a_seek_reads_again)]
 #[case(common::missing_and_unreachable_are_told_apart)]
+#[case(common::every_codec_is_written_and_read)]
 #[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
 fn holds(#[case] test: fn(&Bed<'_>)) {
     with_bed(|bed, _| test(bed));
@@ -193,4 +194,107 @@ fn every_address_of_a_cluster_gives_its_id() {
             assert_eq!(other.cluster_id(WAIT).unwrap(), id);
         }
     });
+}
+
+/// A broker's folder with its secured listeners: `bootstrap-sasl`, `bootstrap-tls` and `client/`.
+fn secured(file: &str) -> (String, impl Fn(&str) -> String) {
+    let folder = std::env::var("TURBINE_KAFKA_DIR")
+        .expect("TURBINE_KAFKA_DIR is the folder of a real broker with secured listeners");
+    let folder = std::path::PathBuf::from(folder);
+    let text = move |name: &str| {
+        std::fs::read_to_string(folder.join(name))
+            .unwrap()
+            .trim()
+            .to_owned()
+    };
+    (text(file), text)
+}
+
+fn login(user: &str, password: &str, mechanism: Mechanism) -> Admin {
+    let (bootstrap, text) = secured("bootstrap-sasl");
+    let tls = Tls {
+        ca: Some(text("client/ca.crt")),
+        client: None,
+    };
+    let sasl = Sasl {
+        mechanism,
+        username: user.to_owned(),
+        password: Secret::new(password),
+    };
+    let settings = KafkaSettings::new(bootstrap, Some(tls), Some(sasl), BTreeMap::new()).unwrap();
+    Admin::open(&settings).unwrap()
+}
+
+#[rstest]
+#[case(Mechanism::Plain)]
+#[case(Mechanism::ScramSha512)]
+#[ignore = "needs a real broker with secured listeners at TURBINE_KAFKA_DIR"]
+fn a_login_with_its_password_works_and_with_another_is_told(#[case] mechanism: Mechanism) {
+    let admin = login("turbine", "turbine-secret", mechanism);
+    assert!(!admin.cluster_id(WAIT).unwrap().is_empty());
+    let admin = login("turbine", "wrong", mechanism);
+    let error = admin.cluster_id(Duration::from_secs(5)).unwrap_err();
+    assert!(
+        matches!(error, KafkaError::Authentication { .. }),
+        "{error:?}"
+    );
+}
+
+#[test]
+#[ignore = "needs a real broker with secured listeners at TURBINE_KAFKA_DIR"]
+fn a_missing_right_is_named() {
+    let admin = login("limited", "limited-secret", Mechanism::ScramSha512);
+    let topic: TopicName = "not-ours".parse().unwrap();
+    let errors = [
+        (admin.topic(&topic, WAIT).unwrap_err(), "topic `not-ours`"),
+        (
+            admin
+                .create_topic(&new_topic(&topic, 1.try_into().unwrap()), WAIT)
+                .unwrap_err(),
+            "topic `not-ours`",
+        ),
+        (
+            admin
+                .committed(
+                    &GroupId::of(&"a".parse().unwrap(), &"s".parse().unwrap()),
+                    &topic,
+                    1.try_into().unwrap(),
+                    WAIT,
+                )
+                .unwrap_err(),
+            "group `turbine.a.s`",
+        ),
+    ];
+    for (error, named) in errors {
+        assert!(
+            matches!(&error, KafkaError::NotAllowed { resource, .. } if resource == named),
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs a real broker with secured listeners at TURBINE_KAFKA_DIR"]
+fn a_client_certificate_is_a_login_and_a_stranger_is_not_trusted() {
+    let (bootstrap, text) = secured("bootstrap-tls");
+    let client = Some(ClientCertificate {
+        certificate: text("client/client.crt"),
+        key: Secret::new(text("client/client.key")),
+    });
+    let open = |ca: Option<String>| {
+        let tls = Tls {
+            ca,
+            client: client.clone(),
+        };
+        let settings =
+            KafkaSettings::new(bootstrap.clone(), Some(tls), None, BTreeMap::new()).unwrap();
+        Admin::open(&settings).unwrap()
+    };
+    let admin = open(Some(text("client/ca.crt")));
+    assert!(!admin.cluster_id(WAIT).unwrap().is_empty());
+    let error = open(None).cluster_id(Duration::from_secs(5)).unwrap_err();
+    assert!(
+        matches!(error, KafkaError::Authentication { .. }),
+        "{error:?}"
+    );
 }

@@ -11,7 +11,7 @@ use turbine_protocol::{GroupId, Offset, TopicName};
 
 use super::Admin;
 use super::topics::{no_answer, options};
-use crate::client::Context;
+use crate::client::{AFTERWARDS, Context, serve};
 use crate::error::{Doing, KafkaError, Resource, offset, partition};
 
 /// A group's offset for one partition.
@@ -75,9 +75,10 @@ impl Admin {
         for number in 0..partitions.get() {
             list.add_partition(topic.as_str(), partition(number)?.get());
         }
-        let answer = consumer
-            .committed_offsets(list, timeout)
-            .map_err(|error| self.explained(doing.failed(&error)))?;
+        let answer = consumer.committed_offsets(list, timeout).map_err(|error| {
+            serve(&consumer, AFTERWARDS);
+            consumer.context().explain(&doing, doing.failed(&error))
+        })?;
         (0..partitions.get())
             .map(|number| {
                 let number = partition(number)?.get();
@@ -103,7 +104,7 @@ impl Admin {
             self.admin
                 .delete_groups(&[group.as_str()], &options(timeout)),
         )
-        .map_err(|error| self.explained(doing.failed(&error)))?;
+        .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.into_iter().next() {
             Some(Ok(_)) => Ok(DeleteOutcome::Deleted),
             Some(Err((_, Code::GroupIdNotFound))) => Ok(DeleteOutcome::NotThere),

@@ -19,7 +19,7 @@ pub(crate) use groups::committed_of;
 pub use groups::{CommittedOffset, DeleteOutcome};
 pub use topics::{CreateOutcome, NewTopic, TopicLayout, TopicPresence};
 
-use crate::client::{Context, LinkHealth};
+use crate::client::{AFTERWARDS, Context, LinkHealth, serve};
 use crate::error::{Doing, KafkaError, Resource, bounds};
 use crate::settings::KafkaSettings;
 
@@ -88,20 +88,15 @@ impl Admin {
         }
     }
 
-    /// A timeout says little if the client knows better: no broker there, login refused.
-    fn explained(&self, error: KafkaError) -> KafkaError {
-        self.serve();
-        explained(error, self.reader.context().trouble(), &self.settings)
-    }
-
-    fn serve(&self) {
-        while self.reader.poll(Duration::ZERO).is_some() {}
+    fn explained(&self, doing: &Doing<'_>, error: KafkaError) -> KafkaError {
+        serve(&self.reader, AFTERWARDS);
+        self.reader.context().explain(doing, error)
     }
 
     /// The trouble on the way to the broker that the client is getting over.
     #[must_use]
     pub fn link(&self) -> Option<LinkHealth> {
-        self.serve();
+        serve(&self.reader, Duration::ZERO);
         self.reader.context().trouble()
     }
 
@@ -115,10 +110,8 @@ impl Admin {
             .client()
             .fetch_cluster_id(timeout)
             .ok_or_else(|| {
-                self.explained(KafkaError::TimedOut {
-                    what: format!("to {} {}", doing.what, doing.resource),
-                    after: timeout,
-                })
+                let error = doing.code(Code::OperationTimedOut, "");
+                self.explained(&doing, error)
             })
     }
 
@@ -151,7 +144,7 @@ impl Admin {
         self.reader
             .client()
             .fetch_metadata(topic.map(TopicName::as_str), timeout)
-            .map_err(|error| self.explained(doing.failed(&error)))
+            .map_err(|error| self.explained(doing, doing.failed(&error)))
     }
 
     /// Where a partition's log begins and ends; the end is the true one, records of open
@@ -174,7 +167,7 @@ impl Admin {
             .reader
             .client()
             .fetch_watermarks(topic.as_str(), partition.get(), timeout)
-            .map_err(|error| self.explained(doing.failed(&error)))?;
+            .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         bounds(low, high)
     }
 
@@ -202,7 +195,7 @@ impl Admin {
         let answer = self
             .reader
             .offsets_for_times(list, timeout)
-            .map_err(|error| self.explained(doing.failed(&error)))?;
+            .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         let Some(element) = answer.find_partition(topic.as_str(), partition.get()) else {
             return Ok(None);
         };
@@ -216,32 +209,6 @@ impl Admin {
                 detail: format!("{other:?}"),
             }),
         }
-    }
-}
-
-fn explained(
-    error: KafkaError,
-    trouble: Option<LinkHealth>,
-    settings: &KafkaSettings,
-) -> KafkaError {
-    let unclear = matches!(
-        error,
-        KafkaError::TimedOut { .. } | KafkaError::Unreachable { .. }
-    );
-    match trouble {
-        Some(trouble) if unclear => {
-            let detail = trouble.detail;
-            let of_login = ["uthentication", "SSL", "SASL", "certificate"];
-            if of_login.iter().any(|word| detail.contains(word)) {
-                KafkaError::Authentication { detail }
-            } else {
-                KafkaError::Unreachable {
-                    bootstrap: settings.bootstrap_servers().to_owned(),
-                    detail,
-                }
-            }
-        }
-        _ => error,
     }
 }
 

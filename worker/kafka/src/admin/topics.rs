@@ -13,8 +13,8 @@ use rdkafka::metadata::Metadata;
 use turbine_keygroups::{Partition, RawPartitionCount};
 use turbine_protocol::TopicName;
 
-use super::{Admin, Broker, DeleteOutcome, explained};
-use crate::client::Context;
+use super::{Admin, Broker, DeleteOutcome};
+use crate::client::{AFTERWARDS, Context, serve};
 use crate::error::{Doing, KafkaError, Resource, partition};
 
 /// How a topic is laid out.
@@ -141,7 +141,7 @@ impl Admin {
             order = order.set(name, value);
         }
         let answer = block_on(self.admin.create_topics([&order], &options(timeout)))
-            .map_err(|error| self.explained(doing.failed(&error)))?;
+            .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.into_iter().next() {
             Some(Ok(_)) => Ok(CreateOutcome::Created),
             Some(Err((_, Code::TopicAlreadyExists))) => Ok(CreateOutcome::AlreadyThere),
@@ -164,21 +164,25 @@ impl Admin {
         let left = || deadline.saturating_duration_since(Instant::now());
         for broker in self.brokers(left())? {
             let client = OneBroker::open(self, &broker)?;
+            let mut said: Option<String> = None;
             loop {
-                let seen = client.partitions(topic, left().min(ONE_QUESTION));
-                if seen == Ok(Some(count)) {
-                    break;
+                match client.partitions(topic, left().min(ONE_QUESTION)) {
+                    Ok(Some(seen)) if seen == count => break,
+                    Ok(Some(other)) => said = Some(format!("answers {}", other.get())),
+                    Ok(None) => said = Some("does not know the topic".to_owned()),
+                    // A question cut short by the deadline says less than an answer before it.
+                    Err(error) => said = said.or_else(|| Some(error.to_string())),
                 }
                 if left().is_zero() {
-                    let said = match seen {
-                        Ok(Some(other)) => format!("answers {}", other.get()),
-                        Ok(None) => "does not know the topic".to_owned(),
-                        Err(error) => error.to_string(),
-                    };
                     return Err(KafkaError::CountNotSeen {
                         topic: topic.clone(),
                         expected: count.get(),
-                        detail: format!("broker {} ({}) {said}", broker.id, broker.address),
+                        detail: format!(
+                            "broker {} ({}) {}",
+                            broker.id,
+                            broker.address,
+                            said.unwrap_or_else(|| "was not asked in time".to_owned())
+                        ),
                     });
                 }
                 std::thread::sleep(left().min(BETWEEN_QUESTIONS));
@@ -199,7 +203,7 @@ impl Admin {
         let doing = self.doing("describe the settings of", Resource::Topic(topic), timeout);
         let resource = ResourceSpecifier::Topic(topic.as_str());
         let answer = block_on(self.admin.describe_configs([&resource], &options(timeout)))
-            .map_err(|error| self.explained(doing.failed(&error)))?;
+            .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.into_iter().next() {
             Some(Ok(resource)) => Ok(resource
                 .entries
@@ -225,7 +229,7 @@ impl Admin {
             self.admin
                 .delete_topics(&[topic.as_str()], &options(timeout)),
         )
-        .map_err(|error| self.explained(doing.failed(&error)))?;
+        .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.into_iter().next() {
             Some(Ok(_)) => Ok(DeleteOutcome::Deleted),
             Some(Err((_, Code::UnknownTopicOrPartition | Code::UnknownTopic))) => {
@@ -290,9 +294,9 @@ impl<'a> OneBroker<'a> {
             .client()
             .fetch_metadata(Some(topic.as_str()), timeout)
             .map_err(|error| {
-                while self.reader.poll(Duration::ZERO).is_some() {}
-                let trouble = self.reader.context().trouble();
-                explained(doing.failed(&error), trouble, &self.admin.settings)
+                serve(&self.reader, AFTERWARDS);
+                let context = self.reader.context();
+                context.explain(&doing, doing.failed(&error))
             })?;
         // Below 0: the connection made from the given address, before the broker's id was known.
         let by = metadata.orig_broker_id();

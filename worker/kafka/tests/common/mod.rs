@@ -435,3 +435,33 @@ pub fn missing_and_unreachable_are_told_apart(bed: &Bed<'_>) {
         "{error:?}"
     );
 }
+
+pub fn every_codec_is_written_and_read(bed: &Bed<'_>) {
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        let topic = bed.topic(codec, 1);
+        let settings = KafkaSettings::new(
+            bed.settings.bootstrap_servers(),
+            None,
+            None,
+            BTreeMap::from([("compression.type".to_owned(), codec.to_owned())]),
+        )
+        .unwrap();
+        let mut producer = OutputProducer::open(&settings, budget()).unwrap();
+        let output = producer.topic(&topic, WAIT).unwrap();
+        let sent: Vec<Record> = (0..100)
+            .map(|at| {
+                (
+                    None,
+                    Some(format!("{at} and much that repeats, repeats, repeats").into()),
+                )
+            })
+            .collect();
+        let mut batch = OutputBatch::new();
+        for (key, value) in &sent {
+            batch.push(key.as_deref(), value.as_deref());
+        }
+        assert_eq!(producer.produce(&output, &batch).unwrap(), []);
+        producer.flush_acked(deadline()).unwrap();
+        assert_eq!(read_to_end(&mut bed.reader(&topic, 0, 0)), sent, "{codec}");
+    }
+}
