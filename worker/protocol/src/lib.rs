@@ -4,6 +4,7 @@
 //! Data to data: nothing here reads a clock, a file or a socket. What the worker and the operator
 //! decide is decided here, so that every decision is tested without either.
 
+pub mod client_properties;
 pub mod commit;
 pub mod entry;
 pub mod epochs;

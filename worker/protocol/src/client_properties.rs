@@ -1,0 +1,188 @@
+//! librdkafka properties that a user may not set, and why.
+
+/// Properties that are refused for one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Denial {
+    /// Why, and what to do instead.
+    pub reason: &'static str,
+    /// The properties.
+    pub names: &'static [&'static str],
+}
+
+/// Ending of the properties that take a function, which no text can give.
+pub const CALLBACK_SUFFIX: &str = "_cb";
+/// Why [`CALLBACK_SUFFIX`] is refused, and others that no part of Turbine reads.
+pub const UNUSED: &str = "nothing reads it, so it would have no effect";
+
+/// Every property that is refused by name.
+pub const DENIALS: &[Denial] = &[
+    Denial {
+        reason: "set it as `kafka.bootstrapServers`",
+        names: &["bootstrap.servers", "metadata.broker.list"],
+    },
+    Denial {
+        reason: "set it by `kafka.tls` and `kafka.sasl`, which take secrets by reference",
+        names: &[
+            "security.protocol",
+            "sasl.mechanism",
+            "sasl.mechanisms",
+            "sasl.username",
+            "sasl.password",
+            "sasl.oauthbearer.client.secret",
+            "ssl.ca.location",
+            "ssl.ca.pem",
+            "ssl.certificate.location",
+            "ssl.certificate.pem",
+            "ssl.key.location",
+            "ssl.key.pem",
+            "ssl.key.password",
+            "ssl.keystore.location",
+            "ssl.keystore.password",
+            "enable.ssl.certificate.verification",
+        ],
+    },
+    Denial {
+        reason: "no consumer is a member of a group: tasks come from the assignment",
+        names: &[
+            "group.id",
+            "group.instance.id",
+            "group.protocol",
+            "group.protocol.type",
+            "group.remote.assignor",
+            "partition.assignment.strategy",
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+            "max.poll.interval.ms",
+        ],
+    },
+    Denial {
+        reason: "offsets are committed with the state they belong to, never by the client",
+        names: &[
+            "enable.auto.commit",
+            "auto.commit.enable",
+            "auto.commit.interval.ms",
+            "enable.auto.offset.store",
+            "offset.store.method",
+            "offset.store.path",
+            "offset.store.sync.interval.ms",
+        ],
+    },
+    Denial {
+        reason: "a position that is not in the log stops the task; where an app begins is `input.startFrom`",
+        names: &["auto.offset.reset"],
+    },
+    Denial {
+        reason: "inputs are read committed, with their ends reported: delivery rests on it",
+        names: &["isolation.level", "enable.partition.eof"],
+    },
+    Denial {
+        reason: "outputs are acknowledged by all replicas, in order and once: delivery rests on it",
+        names: &[
+            "acks",
+            "request.required.acks",
+            "enable.idempotence",
+            "enable.gapless.guarantee",
+            "max.in.flight",
+            "max.in.flight.requests.per.connection",
+            "retries",
+            "message.send.max.retries",
+            "queuing.strategy",
+            "transactional.id",
+            "delivery.report.only.error",
+        ],
+    },
+    Denial {
+        reason: "outputs are placed by murmur2, as every Kafka client expects of keyed state",
+        names: &[
+            "partitioner",
+            "sticky.partitioning.linger.ms",
+            "msg_order_cmp",
+        ],
+    },
+    Denial {
+        reason: "topics are created by the operator, never by a client",
+        names: &["allow.auto.create.topics"],
+    },
+    Denial {
+        reason: "queues are sized from the container's memory and the number of tasks",
+        names: &[
+            "queue.buffering.max.kbytes",
+            "queue.buffering.max.messages",
+            "queued.max.messages.kbytes",
+            "fetch.message.max.bytes",
+            "max.partition.fetch.bytes",
+        ],
+    },
+    Denial {
+        reason: "it loads code or replaces the broker",
+        names: &[
+            "plugin.library.paths",
+            "ssl.engine.location",
+            "test.mock.num.brokers",
+            "test.mock.broker.rtt",
+        ],
+    },
+    Denial {
+        reason: UNUSED,
+        names: &[
+            "statistics.interval.ms",
+            "consume.callback.max.messages",
+            "log.queue",
+            "log_level",
+            "builtin.features",
+            "opaque",
+            "default_topic_conf",
+        ],
+    },
+];
+
+/// Why a property is refused; none if it is not.
+#[must_use]
+pub fn denial(name: &str) -> Option<&'static str> {
+    DENIALS
+        .iter()
+        .find(|denial| denial.names.contains(&name))
+        .map(|denial| denial.reason)
+        .or_else(|| name.ends_with(CALLBACK_SUFFIX).then_some(UNUSED))
+}
+
+/// The refusal of a property, in the same words at admission, in the tools and in the client.
+#[must_use]
+pub fn property_refusal(name: &str, reason: &str) -> String {
+    format!("kafka.properties `{name}` is refused: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_property_is_refused_for_one_reason_only() {
+        let mut names: Vec<_> = DENIALS.iter().flat_map(|denial| denial.names).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn what_breaks_a_promise_is_refused_and_what_is_harmless_is_not() {
+        for name in [
+            "acks",
+            "group.id",
+            "isolation.level",
+            "sasl.password",
+            "rebalance_cb",
+        ] {
+            assert!(denial(name).is_some(), "{name}");
+        }
+        for name in [
+            "linger.ms",
+            "client.id",
+            "compression.type",
+            "socket.keepalive.enable",
+        ] {
+            assert_eq!(denial(name), None, "{name}");
+        }
+    }
+}
