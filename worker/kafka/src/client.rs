@@ -120,9 +120,8 @@ pub(crate) fn serve(consumer: &BaseConsumer<Context>, wait: Duration) {
         }
     }
     while let Some(left) = deadline.checked_duration_since(Instant::now()) {
-        match consumer.poll(left) {
-            Some(Err(error)) => consumer.context().error(error, ""),
-            Some(Ok(_)) | None => {}
+        if let Some(Err(error)) = consumer.poll(left) {
+            consumer.context().error(error, "");
         }
     }
 }

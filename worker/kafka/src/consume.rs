@@ -469,12 +469,13 @@ impl RecordBatch {
     /// If there is no such record.
     #[must_use]
     pub fn timestamp(&self, index: usize) -> Option<Timestamp> {
-        self.messages[index]
-            .timestamp()
-            .map(|(millis, by_broker)| match by_broker {
-                false => Timestamp::Created(millis),
-                true => Timestamp::Appended(millis),
-            })
+        self.messages[index].timestamp().map(|(millis, by_broker)| {
+            if by_broker {
+                Timestamp::Appended(millis)
+            } else {
+                Timestamp::Created(millis)
+            }
+        })
     }
 
     /// The headers of record `index`, in its order, repeats included.

@@ -273,18 +273,17 @@ impl Doing<'_> {
             },
             Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
                 match self.resource {
-                    Resource::Topic(topic) => KafkaError::TopicMissing {
-                        topic: topic.clone(),
-                    },
                     Resource::Partition(topic, partition) if code == Code::UnknownPartition => {
                         KafkaError::PartitionMissing {
                             topic: topic.clone(),
                             partition,
                         }
                     }
-                    Resource::Partition(topic, _) => KafkaError::TopicMissing {
-                        topic: topic.clone(),
-                    },
+                    Resource::Topic(topic) | Resource::Partition(topic, _) => {
+                        KafkaError::TopicMissing {
+                            topic: topic.clone(),
+                        }
+                    }
                     Resource::Cluster | Resource::Group(_) => self.other(code, detail),
                 }
             }

@@ -27,7 +27,7 @@ pub use consume::{Headers, PartitionReader, RecordBatch, Timestamp};
 pub use dead_letter::{DLQ_HEADER_PREFIX, DeadLetter, DeadLetterHeaders, Phase};
 pub use error::KafkaError;
 pub use mock::EmbeddedBroker;
-pub use output::{OutputBatch, Rejected};
+pub use output::{OutputBatch, Parts, Rejected};
 pub use produce::{Abandon, OutputProducer, OutputTopic};
 pub use properties::{PropertyRefusal, check_properties};
 pub use settings::{ClientCertificate, KafkaSettings, Mechanism, QueueBudget, Sasl, Secret, Tls};

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::error::KafkaError;
 
+/// Key and value of a record; either may be null.
+pub type Parts<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 #[derive(Debug, Clone, Copy)]
 struct Row {
     /// Where the key ends in `bytes`; the value follows it.
@@ -88,7 +91,7 @@ impl OutputBatch {
 
     /// The record at `index`, as key and value.
     #[must_use]
-    pub fn get(&self, index: usize) -> Option<(Option<&[u8]>, Option<&[u8]>)> {
+    pub fn get(&self, index: usize) -> Option<Parts<'_>> {
         let row = self.rows.get(index)?;
         let start = match index.checked_sub(1) {
             None => 0,
@@ -103,7 +106,7 @@ impl OutputBatch {
     }
 
     /// All records, as key and value.
-    pub fn iter(&self) -> impl Iterator<Item = (Option<&[u8]>, Option<&[u8]>)> {
+    pub fn iter(&self) -> impl Iterator<Item = Parts<'_>> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 }

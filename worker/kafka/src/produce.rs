@@ -16,11 +16,11 @@ use crate::client::{Context, LinkHealth};
 use crate::dead_letter::{DeadLetter, DeadLetterHeaders};
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, ProduceBuffer, TopicHandle};
-use crate::output::{OutputBatch, Rejected};
+use crate::output::{OutputBatch, Parts, Rejected};
 use crate::settings::{KafkaSettings, QueueBudget};
 
 /// How often a topic that grew is noticed.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A topic that outputs go to.
@@ -390,7 +390,7 @@ impl Placement {
     }
 }
 
-fn size(record: Option<(Option<&[u8]>, Option<&[u8]>)>) -> usize {
+fn size(record: Option<Parts<'_>>) -> usize {
     let (key, value) = record.unwrap_or_default();
     key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)
 }

@@ -1,4 +1,11 @@
 //! Against a real broker, at the address in `TURBINE_KAFKA_BOOTSTRAP`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 

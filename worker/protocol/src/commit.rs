@@ -108,33 +108,36 @@ impl CommitStep {
     /// If the event cannot follow this step.
     pub fn after(self, event: CommitEvent) -> Result<Self, NoSuchEdge> {
         use CommitEvent as Event;
-        match (self, event) {
-            (Self::Open, Event::OutputsAcked) => Ok(Self::OutputsAcked),
-            (Self::Open, Event::OutputsFailed) | (Self::OutputsAcked, Event::StateFailed) => {
-                Ok(Self::Abandoned)
-            }
-            (Self::OutputsAcked, Event::StateSynced) => Ok(Self::StateSynced),
-            (Self::StateSynced, Event::OffsetCommitted) => Ok(Self::OffsetCommitted),
-            // The store's own position counts at the next start, so the task stays as it is and
-            // asks again.
-            (Self::StateSynced, Event::OffsetFailed) => Ok(Self::StateSynced),
-            (Self::Open, Event::StateSynced | Event::StateFailed)
-            | (Self::Open | Self::OutputsAcked, Event::OffsetCommitted | Event::OffsetFailed)
-            | (
-                Self::OutputsAcked | Self::StateSynced,
-                Event::OutputsAcked | Event::OutputsFailed,
-            )
-            | (Self::StateSynced, Event::StateSynced | Event::StateFailed)
-            | (
-                Self::OffsetCommitted | Self::Abandoned,
+        let next = match self {
+            Self::Open => match event {
+                Event::OutputsAcked => Some(Self::OutputsAcked),
+                Event::OutputsFailed => Some(Self::Abandoned),
+                Event::StateSynced
+                | Event::StateFailed
+                | Event::OffsetCommitted
+                | Event::OffsetFailed => None,
+            },
+            Self::OutputsAcked => match event {
+                Event::StateSynced => Some(Self::StateSynced),
+                Event::StateFailed => Some(Self::Abandoned),
+                Event::OutputsAcked
+                | Event::OutputsFailed
+                | Event::OffsetCommitted
+                | Event::OffsetFailed => None,
+            },
+            Self::StateSynced => match event {
+                Event::OffsetCommitted => Some(Self::OffsetCommitted),
+                // The store's own position counts at the next start, so the task stays as it is
+                // and asks again.
+                Event::OffsetFailed => Some(Self::StateSynced),
                 Event::OutputsAcked
                 | Event::OutputsFailed
                 | Event::StateSynced
-                | Event::StateFailed
-                | Event::OffsetCommitted
-                | Event::OffsetFailed,
-            ) => Err(NoSuchEdge { step: self, event }),
-        }
+                | Event::StateFailed => None,
+            },
+            Self::OffsetCommitted | Self::Abandoned => None,
+        };
+        next.ok_or(NoSuchEdge { step: self, event })
     }
 }
 
@@ -153,18 +156,18 @@ impl CommitEvent {
 /// The edges as a table, for documents.
 #[must_use]
 pub fn edge_table() -> String {
-    let mut table = String::from("| step | act | event | next |\n|---|---|---|---|\n");
-    for step in CommitStep::ALL {
-        for event in CommitEvent::ALL {
-            if let Ok(next) = step.after(event) {
-                table.push_str(&format!(
-                    "| {step} | {:?} | {event} | {next} |\n",
-                    step.act()
-                ));
-            }
-        }
-    }
-    table
+    let rows = CommitStep::ALL.into_iter().flat_map(|step| {
+        CommitEvent::ALL.into_iter().filter_map(move |event| {
+            let next = step.after(event).ok()?;
+            Some(format!(
+                "| {step} | {:?} | {event} | {next} |\n",
+                step.act()
+            ))
+        })
+    });
+    std::iter::once("| step | act | event | next |\n|---|---|---|---|\n".to_owned())
+        .chain(rows)
+        .collect()
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Admin {
     ) -> Result<DeleteOutcome, KafkaError> {
         let doing = self.doing("delete", Resource::Group(group.as_str()), timeout);
         let answer = block_on(
-            self.admin
+            self.requests
                 .delete_groups(&[group.as_str()], &options(timeout)),
         )
         .map_err(|error| self.explained(&doing, doing.failed(&error)))?;

@@ -39,7 +39,7 @@ pub struct Admin {
     // Metadata and watermarks are asked through a consumer: a producer's question may create the
     // topic it asks about.
     reader: BaseConsumer<Context>,
-    admin: AdminClient<Context>,
+    requests: AdminClient<Context>,
 }
 
 impl fmt::Debug for Admin {
@@ -68,7 +68,7 @@ impl Admin {
             reader: config
                 .create_with_context(Context::default())
                 .map_err(|error| doing.failed(&error))?,
-            admin: config
+            requests: config
                 .create_with_context(Context::default())
                 .map_err(|error| doing.failed(&error))?,
         })

@@ -140,7 +140,7 @@ impl Admin {
         for (name, value) in &topic.config {
             order = order.set(name, value);
         }
-        let answer = block_on(self.admin.create_topics([&order], &options(timeout)))
+        let answer = block_on(self.requests.create_topics([&order], &options(timeout)))
             .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.into_iter().next() {
             Some(Ok(_)) => Ok(CreateOutcome::Created),
@@ -202,8 +202,11 @@ impl Admin {
     ) -> Result<BTreeMap<String, String>, KafkaError> {
         let doing = self.doing("describe the settings of", Resource::Topic(topic), timeout);
         let resource = ResourceSpecifier::Topic(topic.as_str());
-        let answer = block_on(self.admin.describe_configs([&resource], &options(timeout)))
-            .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
+        let answer = block_on(
+            self.requests
+                .describe_configs([&resource], &options(timeout)),
+        )
+        .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.into_iter().next() {
             Some(Ok(resource)) => Ok(resource
                 .entries
@@ -226,7 +229,7 @@ impl Admin {
     ) -> Result<DeleteOutcome, KafkaError> {
         let doing = self.doing("delete", Resource::Topic(topic), timeout);
         let answer = block_on(
-            self.admin
+            self.requests
                 .delete_topics(&[topic.as_str()], &options(timeout)),
         )
         .map_err(|error| self.explained(&doing, doing.failed(&error)))?;

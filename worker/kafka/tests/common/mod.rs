@@ -13,34 +13,34 @@ use turbine_protocol::{
     CommittedReceipt, EntryChecksum, Frontier, GroupId, Offset, Receipt, TopicName,
 };
 
-pub const WAIT: Duration = Duration::from_secs(30);
+pub(crate) const WAIT: Duration = Duration::from_secs(30);
 
-pub type Record = (Option<Vec<u8>>, Option<Vec<u8>>);
+pub(crate) type Record = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// A broker with a way to make topics.
-pub struct Bed<'a> {
-    pub settings: KafkaSettings,
-    pub make_topic: &'a dyn Fn(&TopicName, RawPartitionCount),
+pub(crate) struct Bed<'a> {
+    pub(crate) settings: KafkaSettings,
+    pub(crate) make_topic: &'a dyn Fn(&TopicName, RawPartitionCount),
     /// Makes names of this run differ from those of others.
-    pub run: String,
+    pub(crate) run: String,
 }
 
 impl Bed<'_> {
-    pub fn topic(&self, name: &str, partitions: u32) -> TopicName {
+    pub(crate) fn topic(&self, name: &str, partitions: u32) -> TopicName {
         let topic = format!("{name}-{}", self.run).parse().unwrap();
         (self.make_topic)(&topic, partitions.try_into().unwrap());
         topic
     }
 
-    pub fn group(&self, subscription: &str) -> GroupId {
+    pub(crate) fn group(&self, subscription: &str) -> GroupId {
         GroupId::of(&self.run.parse().unwrap(), &subscription.parse().unwrap())
     }
 
-    pub fn producer(&self) -> OutputProducer {
+    pub(crate) fn producer(&self) -> OutputProducer {
         OutputProducer::open(&self.settings, budget()).unwrap()
     }
 
-    pub fn reader(&self, topic: &TopicName, at: i32, from: i64) -> PartitionReader {
+    pub(crate) fn reader(&self, topic: &TopicName, at: i32, from: i64) -> PartitionReader {
         PartitionReader::open(
             &self.settings,
             &self.group("s"),
@@ -53,23 +53,23 @@ impl Bed<'_> {
     }
 }
 
-pub fn budget() -> QueueBudget {
+pub(crate) fn budget() -> QueueBudget {
     QueueBudget::divided(32 << 20, 4)
 }
 
-pub fn partition(number: i32) -> Partition {
+pub(crate) fn partition(number: i32) -> Partition {
     number.try_into().unwrap()
 }
 
-pub fn offset(number: i64) -> Offset {
+pub(crate) fn offset(number: i64) -> Offset {
     number.try_into().unwrap()
 }
 
-pub fn deadline() -> Instant {
+pub(crate) fn deadline() -> Instant {
     Instant::now() + WAIT
 }
 
-pub fn records(batch: &RecordBatch) -> Vec<Record> {
+pub(crate) fn records(batch: &RecordBatch) -> Vec<Record> {
     (0..batch.len())
         .map(|at| {
             (
@@ -81,7 +81,7 @@ pub fn records(batch: &RecordBatch) -> Vec<Record> {
 }
 
 /// Everything up to the end of the partition.
-pub fn read_to_end(reader: &mut PartitionReader) -> Vec<Record> {
+pub(crate) fn read_to_end(reader: &mut PartitionReader) -> Vec<Record> {
     let until = deadline();
     let mut all = Vec::new();
     while !reader.at_end() {
@@ -97,7 +97,7 @@ pub fn read_to_end(reader: &mut PartitionReader) -> Vec<Record> {
 }
 
 /// The expected partitions are those of the public vectors for 12 partitions.
-pub fn keys_go_where_every_kafka_client_looks_for_them(bed: &Bed<'_>) {
+pub(crate) fn keys_go_where_every_kafka_client_looks_for_them(bed: &Bed<'_>) {
     let topic = bed.topic("placed", 12);
     let expected: [(&[u8], i32); 7] = [
         (b"21", 0),
@@ -135,7 +135,7 @@ pub fn keys_go_where_every_kafka_client_looks_for_them(bed: &Bed<'_>) {
     }
 }
 
-pub fn null_and_empty_stay_apart(bed: &Bed<'_>) {
+pub(crate) fn null_and_empty_stay_apart(bed: &Bed<'_>) {
     let topic = bed.topic("nothing", 1);
     let mut producer = bed.producer();
     let output = producer.topic(&topic, WAIT).unwrap();
@@ -153,7 +153,7 @@ pub fn null_and_empty_stay_apart(bed: &Bed<'_>) {
     assert_eq!(read_to_end(&mut bed.reader(&topic, 0, 0)), sent);
 }
 
-pub fn a_dead_letter_is_the_record_as_it_was(bed: &Bed<'_>) {
+pub(crate) fn a_dead_letter_is_the_record_as_it_was(bed: &Bed<'_>) {
     type Header<'a> = (&'a [u8], Option<&'a [u8]>);
     let topic = bed.topic("dead", 1);
     let source: TopicName = "in".parse().unwrap();
@@ -223,7 +223,7 @@ pub fn a_dead_letter_is_the_record_as_it_was(bed: &Bed<'_>) {
     }
 }
 
-pub fn a_record_too_large_is_rejected_alone(bed: &Bed<'_>) {
+pub(crate) fn a_record_too_large_is_rejected_alone(bed: &Bed<'_>) {
     let topic = bed.topic("large", 1);
     let mut producer = bed.producer();
     let output = producer.topic(&topic, WAIT).unwrap();
@@ -246,7 +246,7 @@ pub fn a_record_too_large_is_rejected_alone(bed: &Bed<'_>) {
     assert_eq!(keys, [b"a", b"c"]);
 }
 
-pub fn a_receipt_comes_back_with_its_offset(bed: &Bed<'_>) {
+pub(crate) fn a_receipt_comes_back_with_its_offset(bed: &Bed<'_>) {
     let topic = bed.topic("receipts", 3);
     let group = bed.group("s");
     let reader = bed.reader(&topic, 1, 0);
@@ -273,7 +273,7 @@ pub fn a_receipt_comes_back_with_its_offset(bed: &Bed<'_>) {
     assert_eq!(all, [None, Some(found), None]);
 }
 
-pub fn much_output_passes_a_small_queue_in_order(bed: &Bed<'_>) {
+pub(crate) fn much_output_passes_a_small_queue_in_order(bed: &Bed<'_>) {
     let topic = bed.topic("pressure", 1);
     let small = QueueBudget::divided(2 << 20, 1);
     let mut producer = OutputProducer::open(&bed.settings, small).unwrap();
@@ -306,7 +306,7 @@ pub fn much_output_passes_a_small_queue_in_order(bed: &Bed<'_>) {
     assert_eq!(numbers, (0..rounds * per_round).collect::<Vec<_>>());
 }
 
-pub fn a_flush_does_not_wait_in_steps(bed: &Bed<'_>) {
+pub(crate) fn a_flush_does_not_wait_in_steps(bed: &Bed<'_>) {
     let topic = bed.topic("quick", 1);
     let mut producer = bed.producer();
     let output = producer.topic(&topic, WAIT).unwrap();
@@ -336,7 +336,7 @@ pub fn a_flush_does_not_wait_in_steps(bed: &Bed<'_>) {
     );
 }
 
-pub fn the_end_is_seen_and_moves_on(bed: &Bed<'_>) {
+pub(crate) fn the_end_is_seen_and_moves_on(bed: &Bed<'_>) {
     let topic = bed.topic("end", 1);
     let mut producer = bed.producer();
     let output = producer.topic(&topic, WAIT).unwrap();
@@ -371,7 +371,7 @@ pub fn the_end_is_seen_and_moves_on(bed: &Bed<'_>) {
     assert_eq!(first.value(0), Some(&[0_u8][..]));
 }
 
-pub fn an_offset_outside_the_log_is_told(bed: &Bed<'_>) {
+pub(crate) fn an_offset_outside_the_log_is_told(bed: &Bed<'_>) {
     let topic = bed.topic("outside", 1);
     let mut reader = bed.reader(&topic, 0, 1000);
     let until = deadline();
@@ -392,7 +392,7 @@ pub fn an_offset_outside_the_log_is_told(bed: &Bed<'_>) {
     );
 }
 
-pub fn a_seek_reads_again(bed: &Bed<'_>) {
+pub(crate) fn a_seek_reads_again(bed: &Bed<'_>) {
     let topic = bed.topic("seek", 1);
     let mut producer = bed.producer();
     let output = producer.topic(&topic, WAIT).unwrap();
@@ -410,7 +410,7 @@ pub fn a_seek_reads_again(bed: &Bed<'_>) {
     assert_eq!(again[0].1, Some(vec![40]));
 }
 
-pub fn missing_and_unreachable_are_told_apart(bed: &Bed<'_>) {
+pub(crate) fn missing_and_unreachable_are_told_apart(bed: &Bed<'_>) {
     let admin = Admin::open(&bed.settings).unwrap();
     let missing: TopicName = format!("missing-{}", bed.run).parse().unwrap();
     for _ in 0..2 {
@@ -436,7 +436,7 @@ pub fn missing_and_unreachable_are_told_apart(bed: &Bed<'_>) {
     );
 }
 
-pub fn every_codec_is_written_and_read(bed: &Bed<'_>) {
+pub(crate) fn every_codec_is_written_and_read(bed: &Bed<'_>) {
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
         let topic = bed.topic(codec, 1);
         let settings = KafkaSettings::new(
