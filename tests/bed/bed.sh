@@ -11,10 +11,10 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 up() {
-  local api=() brokers=()
+  local api=() parts=() brokers=()
   while [ $# -gt 0 ]; do
     case $1 in
-      --api-only) api=(--api-only) ;;
+      --api-only) api=(--api-only) parts=(kafka api) ;;
       --brokers) brokers=(--brokers "${2:-}"); shift ;;
       *) die "bed up: unknown argument $1" ;;
     esac
@@ -22,7 +22,7 @@ up() {
   done
   local start
   start=$(now_ms)
-  "$BED/build.sh" "${api[@]}"
+  "$BED/build.sh" "${parts[@]}"
   say "bed: starting"
   # a broker that runs is left as it is, unless another number is asked for
   if [ ${#brokers[@]} -eq 0 ] && [ -e "$STATE/kafka/brokers" ]; then brokers=(--brokers "$(cat "$STATE/kafka/brokers")"); fi

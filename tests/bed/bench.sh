@@ -9,14 +9,14 @@ what=${1:-}
 [ $# -eq 0 ] || shift
 cd "$ROOT"
 case $what in
-  worker) up=("$BED/kafka.sh" up) ;;
-  operator) up=("$BED/bed.sh" up) ;;
+  worker) parts=(kafka) up=("$BED/kafka.sh" up) ;;
+  operator) parts=() up=("$BED/bed.sh" up) ;;
   *) die "bench: worker or operator; see ./run help bench" ;;
 esac
 "$BED/packages.sh" build
-"$BED/build.sh"
+"$BED/build.sh" "${parts[@]}"
 say "bench: building (seconds when nothing changed)"
-cargo build --release --locked --workspace --bins
+build_programs
 "${up[@]}"
 eval "$("$BED/env.sh")"
 exec "$TURBINE_BIN/turbine-bench" "$what" "$@"

@@ -1,6 +1,8 @@
 #!/bin/bash
-# build.sh [--api-only]: builds or fetches, once, what the bed runs: Kubernetes, CoreDNS, Helm, kwok (Go), Kafka's jars
-# (Maven), base images. --api-only: without what only nodes need.
+# build.sh [PART...]: builds or fetches, once, what the bed runs. Parts, default all:
+#   kafka   Kafka's jars, by Maven
+#   api     etcd, API server, kubectl, Helm (Go)
+#   nodes   CoreDNS, kwok (Go), base images, packages that run containers
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 logs=$TURBINE_CACHE/logs
@@ -12,7 +14,8 @@ flock 9
 
 # Go's caches of these builds are several GB and never used again: they live as long as the builds
 go_cache=$TURBINE_CACHE/bed/go-cache
-export GOCACHE=$go_cache/build GOMODCACHE=$go_cache/mod GOFLAGS=-modcacherw
+# -v names each package when it is compiled, which is what the log shows as progress
+export GOCACHE=$go_cache/build GOMODCACHE=$go_cache/mod GOFLAGS="-modcacherw -v"
 
 # build_go NAME SECONDS: nothing to do when the key is there; a broken-off build leaves no key behind
 build_go() {
@@ -55,18 +58,26 @@ base_images() {
     cp /bin/busybox "$root/busybox/bin/"
     for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -s busybox "$root/busybox/bin/$applet"; done
     chmod 1777 "$root/busybox/tmp"
-    "$BED/images/archive.sh" k8s.test/busybox:1 "$root/busybox" "$STATE/images/busybox.tar" '["/bin/sh"]'
+    "$BED/images/archive.sh" k8s.test/busybox:1 "$root/busybox" "$STATE/images/busybox.tar" '[]'
   fi
 }
 
-api_only=${1:-}
-if [ "$api_only" = --api-only ]; then "$BED/packages.sh" api; else "$BED/packages.sh" api bed; fi
-fetch_kafka
-build_go hyperkube 420
-build_go helm 60
-if [ "$api_only" != --api-only ]; then
-  build_go coredns 40
-  build_go kwok 80
-  base_images
-fi
+[ $# -gt 0 ] || set -- kafka api nodes
+for part in "$@"; do
+  case $part in
+    kafka) fetch_kafka ;;
+    api)
+      "$BED/packages.sh" api
+      build_go hyperkube 420
+      build_go helm 60
+      ;;
+    nodes)
+      "$BED/packages.sh" bed
+      build_go coredns 40
+      build_go kwok 80
+      base_images
+      ;;
+    *) die "build: unknown part $part" ;;
+  esac
+done
 rm -rf "$go_cache"

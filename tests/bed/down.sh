@@ -15,7 +15,9 @@ done
 if api_only_alive; then
   pid=$(cat "$STATE/run/api.pid")
   kill -TERM -- "-$pid" 2>/dev/null
-  wait_until 10 "end of the API server" sh -c "! kill -0 -- -$pid 2>/dev/null" || kill -KILL -- "-$pid" 2>/dev/null
+  # shellcheck disable=SC2317  # called through wait_until
+  group_ended() { ! kill -0 -- "-$pid" 2>/dev/null; }
+  wait_until 15 "end of the API server" group_ended || kill -KILL -- "-$pid" 2>/dev/null
 fi
 
 if is_root; then

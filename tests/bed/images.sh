@@ -22,7 +22,7 @@ import() {
 # build NAME PROGRAM
 build() {
   local name=$1 program=$2 root reference
-  [ -x "$program" ] || die "no $program; build it first: cargo build --release --workspace --bins"
+  [ -x "$program" ] || die "no $program; build it first: cargo build --release --workspace --bins --examples"
   root=$(mktemp -d)
   "$BED/images/root.sh" "$program" "$root"
   reference=$("$BED/images/archive.sh" "turbine.test/$name:@" "$root" "$images/$name.tar" "[\"/usr/local/bin/$(basename "$program")\"]" 65532:65532)

@@ -69,6 +69,12 @@ go_dir() { printf '%s/bed/%s-%s' "$TURBINE_CACHE" "$1" "$(go_key "$1")"; }
 # one folder of links to the built programs: what the scripts call and what goes into PATH
 BIN=$TURBINE_CACHE/bed/bin
 
+# Every call of cargo selects the whole workspace, and one kind of target that takes development dependencies (`--examples`
+# does, and there are none): their features add to those of the programs, and with any other selection RocksDB and half of
+# the dependencies would be compiled a second time.
+CARGO_SELECTION=(--release --locked --workspace)
+build_programs() { cargo build "${CARGO_SELECTION[@]}" --bins --examples; }
+
 is_root() { [ "$(id -u)" = 0 ]; }
 
 # node_alive N: whether the sandbox of node N runs (a recycled pid is not taken for it)

@@ -40,8 +40,8 @@ advisories() {
 mkdir -p "$TURBINE_CACHE/logs"
 check formatting cargo fmt --all --check
 check "shell scripts" shellcheck -x run .ci/run tests/bed/*.sh tests/bed/*/*.sh
-check clippy cargo clippy --quiet --release --locked --workspace --all-targets -- -D warnings
-check documentation env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --release --locked --workspace --no-deps
+check clippy cargo clippy --quiet "${CARGO_SELECTION[@]}" --all-targets -- -D warnings
+check documentation env RUSTDOCFLAGS="-D warnings" cargo doc --quiet "${CARGO_SELECTION[@]}" --no-deps --lib --bins --examples
 check dependencies dependencies
 check advisories advisories
 

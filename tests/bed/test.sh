@@ -52,12 +52,11 @@ count() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
-# Every stage selects the whole workspace, so that dependencies are compiled with one set of features.
-cargo_test() { cargo test --release --locked --workspace --no-fail-fast "$@"; }
+cargo_test() { cargo test "${CARGO_SELECTION[@]}" --no-fail-fast "$@"; }
 # targets FILE...: the test targets of these files as options of cargo
 targets() { local file; for file in "$@"; do [ ! -e "$file" ] || printf -- '--test\n%s\n' "$(basename "$file" .rs)"; done; }
 
-compile() { cargo build --release --locked --workspace --bins && cargo_test --no-run; }
+compile() { build_programs && cargo_test --no-run; }
 
 unit_tests() {
   local own status=0
@@ -78,7 +77,7 @@ end_to_end_tests() {
   # a test that finds that it cannot run here appends its name and the reason to this file and returns
   export TURBINE_SKIP_LOG=$logs/skipped.log
   : >"$TURBINE_SKIP_LOG"
-  timeout --foreground 60m cargo test --release --locked --workspace --no-fail-fast "${own[@]}" -- --test-threads=1 "${names[@]}" 2>&1 | tee "$logs/e2e.log"
+  timeout --foreground 60m cargo test "${CARGO_SELECTION[@]}" --no-fail-fast "${own[@]}" -- --test-threads=1 "${names[@]}" 2>&1 | tee "$logs/e2e.log"
   status=${PIPESTATUS[0]}
   [ "$status" != 124 ] || note "end-to-end tests: broken off after 60 minutes"
   count "$logs/e2e.log"
@@ -113,7 +112,7 @@ if [ $e2e = yes ] && ! why_no_nodes >/dev/null; then groups+=(api bed); fi
 
 # Kubernetes and Kafka are fetched and compiled beside the Rust code
 if [ $e2e = yes ]; then
-  if why_no_nodes >/dev/null; then preparing=(--api-only); else preparing=(); fi
+  if why_no_nodes >/dev/null; then preparing=(kafka api); else preparing=(); fi
   "$BED/build.sh" "${preparing[@]}" > >(sed -u 's/^/[bed] /') 2>&1 &
   preparation=$!
 fi
