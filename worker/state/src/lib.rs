@@ -1,0 +1,17 @@
+//! State on a volume: one store per task, what it says it is, and commits that are there or not
+//! there as one.
+//!
+//! Everything above speaks to [`TaskState`], so that how state is kept can change without them.
+
+mod budget;
+mod error;
+mod files;
+mod store;
+mod task_state;
+mod volume;
+
+pub use budget::{BudgetTooSmall, StateBudget};
+pub use error::StateError;
+pub use store::RocksStore;
+pub use task_state::{Progress, TaskState, Visit};
+pub use volume::{FoundStore, MARKER_FILE, StateVolume};

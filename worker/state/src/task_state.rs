@@ -1,0 +1,78 @@
+//! What the worker needs of a task's state, whatever keeps it.
+
+use std::ops::ControlFlow;
+
+use turbine_protocol::{
+    Entry, EntryChecksum, EntryNumber, Frontier, Position, Receipt, StoreIdentity,
+};
+
+use crate::error::StateError;
+
+/// How far a store came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Number of the last commit; 0 if there was none.
+    pub number: EntryNumber,
+    /// Checksum of the last commit; 0 if there was none.
+    pub checksum: EntryChecksum,
+    /// The positions of all cursors.
+    pub positions: Vec<Position>,
+    /// How far event time had closed.
+    pub frontier: Frontier,
+    /// The engine's clocks and timers, in the engine's own form; empty if there was no commit.
+    pub clocks: Vec<u8>,
+}
+
+impl Progress {
+    /// The receipt that stands for this progress at the broker.
+    #[must_use]
+    pub fn receipt(&self, identity: &StoreIdentity) -> Receipt {
+        Receipt {
+            lineage: identity.lineage,
+            store_epoch: identity.store_epoch,
+            number: self.number,
+            checksum: self.checksum,
+            frontier: self.frontier,
+        }
+    }
+}
+
+/// Shown one key and its value at a time; says whether to go on.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// A task's state: what its engine keeps, with the positions it belongs to.
+///
+/// Stored keys begin with the two bytes of their key group; a scan gives them in their order.
+pub trait TaskState: Send {
+    /// What the state says it is.
+    fn identity(&self) -> &StoreIdentity;
+
+    /// How far it came.
+    fn progress(&self) -> &Progress;
+
+    /// Calls `visit` with every key and value as of the last commit, in the order of the keys,
+    /// until it breaks.
+    ///
+    /// # Errors
+    /// If state cannot be read.
+    fn scan(&self, visit: &mut Visit<'_>) -> Result<(), StateError>;
+
+    /// The values of `keys` as of the last commit, in their order.
+    ///
+    /// # Errors
+    /// If state cannot be read.
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, StateError>;
+
+    /// Makes an entry durable, changes and positions as one, before it returns.
+    ///
+    /// # Errors
+    /// If it cannot be. What is stored is then not known, and no further commit is taken: the
+    /// state has to be opened anew.
+    fn commit(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError>;
+
+    /// Ends all work on the state and lets it go.
+    ///
+    /// # Errors
+    /// If work in the background had failed.
+    fn close(self: Box<Self>) -> Result<(), StateError>;
+}

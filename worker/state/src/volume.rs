@@ -1,0 +1,238 @@
+//! A volume with the stores of many tasks.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use turbine_protocol::start::{StoreEvidence, StoreProgress};
+use turbine_protocol::{Differences, Position, StoreEpoch, StoreIdentity, Task, VolumeMarker};
+
+use crate::budget::StateBudget;
+use crate::error::{StateError, free_bytes, io};
+use crate::files::{make_folders, replace, sync_folder};
+use crate::store::RocksStore;
+use crate::task_state::TaskState;
+
+/// Name of the file at the volume's root that says whose state lies on it.
+pub const MARKER_FILE: &str = "turbine-volume.json";
+const PROBE_FILE: &str = ".turbine-write-probe";
+
+/// A folder that holds the stores of tasks, at `<subscription>/<partition>/<store epoch>/`.
+#[derive(Debug, Clone)]
+pub struct StateVolume {
+    root: PathBuf,
+    budget: StateBudget,
+}
+
+/// What was found in the place of a task's store.
+#[derive(Debug)]
+pub enum FoundStore {
+    /// Nothing.
+    Absent,
+    /// The store that was expected, open.
+    Ours(Box<RocksStore>),
+    /// Another one; it was closed again and is as it was.
+    Other(StoreProgress),
+}
+
+impl FoundStore {
+    /// What the decision about a start needs of it.
+    ///
+    /// # Errors
+    /// If the store does not say where its own partition stands.
+    pub fn evidence(&self) -> Result<StoreEvidence, StateError> {
+        match self {
+            Self::Absent => Ok(StoreEvidence::Absent),
+            Self::Ours(store) => progress_of(store).map(StoreEvidence::Present),
+            Self::Other(progress) => Ok(StoreEvidence::Present(progress.clone())),
+        }
+    }
+}
+
+fn progress_of(store: &RocksStore) -> Result<StoreProgress, StateError> {
+    let own = store.identity().partition;
+    let progress = store.progress();
+    let position = progress
+        .positions
+        .iter()
+        .find(|position| position.partition == own)
+        .ok_or_else(|| StateError::Damaged {
+            path: store.path().to_owned(),
+            detail: "it has no position for its own partition".to_owned(),
+        })?;
+    Ok(StoreProgress {
+        identity: store.identity().clone(),
+        number: progress.number,
+        checksum: progress.checksum,
+        position: position.next,
+    })
+}
+
+impl StateVolume {
+    /// The volume at `root`, made if it is not there, after a trial write.
+    ///
+    /// # Errors
+    /// [`StateError::NotWritable`] with path, user and mode if the trial fails; nothing on the
+    /// volume is touched then.
+    pub fn open(root: &Path, budget: StateBudget) -> Result<Self, StateError> {
+        probe(root).map_err(|error| not_writable(root, &error))?;
+        Ok(Self {
+            root: root.to_owned(),
+            budget,
+        })
+    }
+
+    /// The volume's folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Bytes that can still be written; `None` if it cannot be told.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        free_bytes(&self.root)
+    }
+
+    /// What the volume says about itself; `None` if it was never used.
+    ///
+    /// # Errors
+    /// If the marker cannot be read or is damaged.
+    pub fn marker(&self) -> Result<Option<VolumeMarker>, StateError> {
+        let path = self.root.join(MARKER_FILE);
+        match fs::read(&path) {
+            Ok(text) => {
+                serde_json::from_slice(&text)
+                    .map(Some)
+                    .map_err(|error| StateError::Damaged {
+                        path,
+                        detail: error.to_string(),
+                    })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io("read", &path, &error)),
+        }
+    }
+
+    /// Marks the volume, durably and as one. Do it before the first store of a layout is touched.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn mark(&self, marker: &VolumeMarker) -> Result<(), StateError> {
+        let path = self.root.join(MARKER_FILE);
+        let text = serde_json::to_vec_pretty(marker).map_err(|error| StateError::Io {
+            what: "write",
+            path: path.clone(),
+            detail: error.to_string(),
+        })?;
+        replace(&path, &text).map_err(|error| io("write", &path, &error))
+    }
+
+    /// Where a task's store lies.
+    #[must_use]
+    pub fn store_path(&self, task: &Task, epoch: StoreEpoch) -> PathBuf {
+        self.root
+            .join(task.subscription.as_str())
+            .join(task.partition.get().to_string())
+            .join(epoch.to_string())
+    }
+
+    fn path_of(&self, identity: &StoreIdentity) -> PathBuf {
+        self.store_path(&identity.task(), identity.store_epoch)
+    }
+
+    /// Looks in the place of the store that is `expected`.
+    ///
+    /// # Errors
+    /// If it is in use, damaged or cannot be read.
+    pub fn find(&self, expected: &StoreIdentity) -> Result<FoundStore, StateError> {
+        match RocksStore::open(&self.path_of(expected), &self.budget)? {
+            None => Ok(FoundStore::Absent),
+            Some(store) if store.identity() == expected => Ok(FoundStore::Ours(Box::new(store))),
+            Some(store) => progress_of(&store).map(FoundStore::Other),
+        }
+    }
+
+    /// The store that is `expected`; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`StateVolume::find`], and [`StateError::OtherStore`] if another one lies in its place.
+    pub fn open_store(&self, expected: &StoreIdentity) -> Result<Option<RocksStore>, StateError> {
+        match self.find(expected)? {
+            FoundStore::Absent => Ok(None),
+            FoundStore::Ours(store) => Ok(Some(*store)),
+            FoundStore::Other(found) => Err(StateError::OtherStore {
+                path: self.path_of(expected),
+                differences: Differences(found.identity.differences(expected)),
+            }),
+        }
+    }
+
+    /// Makes a store that has committed nothing and stands at `positions`.
+    ///
+    /// # Errors
+    /// If one is there already, or it cannot be made.
+    pub fn create_store(
+        &self,
+        identity: &StoreIdentity,
+        positions: &[Position],
+    ) -> Result<RocksStore, StateError> {
+        let path = self.path_of(identity);
+        make_folders(&self.root, &path).map_err(|error| io("make", &path, &error))?;
+        RocksStore::create(&path, identity, positions, &self.budget)
+    }
+
+    /// Removes a task's store of one epoch, whatever it says it is. For good.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn discard_store(&self, task: &Task, epoch: StoreEpoch) -> Result<(), StateError> {
+        let path = self.store_path(task, epoch);
+        // Renamed first: half a removed store must not look like a whole one.
+        let doomed = path.with_extension("discarded");
+        let steps = || -> io::Result<()> {
+            if path.exists() {
+                remove(&doomed)?;
+                fs::rename(&path, &doomed)?;
+                if let Some(parent) = path.parent() {
+                    sync_folder(parent)?;
+                }
+            }
+            remove(&doomed)
+        };
+        steps().map_err(|error| io("remove", &path, &error))
+    }
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn probe(root: &Path) -> io::Result<()> {
+    fs::create_dir_all(root)?;
+    let path = root.join(PROBE_FILE);
+    let mut file = File::create(&path)?;
+    file.write_all(b"turbine")?;
+    file.sync_all()?;
+    fs::remove_file(&path)
+}
+
+fn not_writable(root: &Path, error: &io::Error) -> StateError {
+    if error.kind() == io::ErrorKind::StorageFull {
+        return io("write to", root, error);
+    }
+    let nearest = root
+        .ancestors()
+        .find_map(|folder| fs::metadata(folder).ok());
+    StateError::NotWritable {
+        path: root.to_owned(),
+        detail: error.to_string(),
+        uid: rustix::process::geteuid().as_raw(),
+        owner: nearest.as_ref().map_or(0, MetadataExt::uid),
+        mode: nearest.as_ref().map_or(0, |found| found.mode() & 0o7777),
+    }
+}

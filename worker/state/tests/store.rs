@@ -1,0 +1,277 @@
+//! What a store holds and what it refuses.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+
+use std::ops::ControlFlow;
+
+use common::{app, budget, close, commit, content, identity, lineage, positions, task, volume};
+use tempfile::tempdir;
+use turbine_protocol::start::StoreEvidence;
+use turbine_protocol::{Category, Entry, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker};
+use turbine_state::{FoundStore, MARKER_FILE, StateBudget, StateError, StateVolume, TaskState};
+
+fn number(n: i64) -> EntryNumber {
+    n.try_into().unwrap()
+}
+
+#[test]
+fn a_commit_is_there_after_a_restart_with_its_positions_and_clocks() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    let mut store = volume.create_store(&identity(), &positions(100)).unwrap();
+    commit(&mut store, 110, &[(b"a", Some(b"1")), (b"b", Some(b"2"))]).unwrap();
+    commit(&mut store, 120, &[(b"a", None), (b"c", Some(b""))]).unwrap();
+    let progress = store.progress().clone();
+    close(store);
+
+    let store = volume.open_store(&identity()).unwrap().unwrap();
+    assert_eq!(*store.progress(), progress);
+    assert_eq!(progress.number, number(2));
+    assert_eq!(progress.positions, positions(120));
+    assert_eq!(progress.frontier, Frontier(Some(120_000)));
+    assert_eq!(progress.clocks, 120_i64.to_be_bytes());
+    let expected = [(b"b".to_vec(), b"2".to_vec()), (b"c".to_vec(), Vec::new())];
+    assert_eq!(content(&store), expected.into());
+    assert_eq!(
+        store.get_many(&[b"c", b"a", b"b"]).unwrap(),
+        [Some(Vec::new()), None, Some(b"2".to_vec())]
+    );
+}
+
+#[test]
+fn a_scan_goes_by_key_and_ends_when_told() {
+    let folder = tempdir().unwrap();
+    let mut store = volume(folder.path())
+        .create_store(&identity(), &positions(0))
+        .unwrap();
+    let keys: [&[u8]; 3] = [&[0xf0, 0, 1], &[0, 0, 2], &[0, 64, 3]];
+    commit(&mut store, 1, &keys.map(|key| (key, Some(&b"v"[..])))).unwrap();
+    let mut seen = Vec::new();
+    store
+        .scan(&mut |key, _| {
+            seen.push(key.to_vec());
+            if seen.len() == 2 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .unwrap();
+    assert_eq!(seen, [vec![0, 0, 2], vec![0, 64, 3]]);
+}
+
+#[test]
+fn a_fresh_store_stands_where_it_was_told_and_is_not_made_twice() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    assert!(volume.open_store(&identity()).unwrap().is_none());
+    let store = volume.create_store(&identity(), &positions(100)).unwrap();
+    assert_eq!(store.progress().number, EntryNumber::ZERO);
+    close(store);
+    assert!(matches!(
+        volume.create_store(&identity(), &positions(0)),
+        Err(StateError::AlreadyThere { .. })
+    ));
+    let found = volume.find(&identity()).unwrap();
+    match found.evidence().unwrap() {
+        StoreEvidence::Present(progress) => assert_eq!(progress.position.get(), 100),
+        StoreEvidence::Absent => panic!("the store is there"),
+    }
+}
+
+#[test]
+fn a_store_of_something_else_is_refused_with_both_and_left_as_it_is() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+    commit(&mut store, 1, &[(b"k", Some(b"v"))]).unwrap();
+    close(store);
+
+    let mut other_app = identity();
+    other_app.app_id = app("b");
+    let mut other_life = identity();
+    other_life.lineage = lineage(2);
+    let mut other_key = identity();
+    other_key.key = "tenant".to_owned();
+    let mut other_groups = identity();
+    other_groups.key_groups = 720;
+    let mut later_format = identity();
+    later_format.format += 1;
+    for (expected, field, value) in [
+        (other_app, "appId", "`b`"),
+        (
+            other_life,
+            "lineage",
+            "00000000-0000-0000-0000-000000000002",
+        ),
+        (other_key, "key", "`tenant`"),
+        (other_groups, "keyGroups", "`720`"),
+        (later_format, "format", "`2`"),
+    ] {
+        let refusal = volume.open_store(&expected).unwrap_err();
+        assert!(
+            matches!(refusal, StateError::OtherStore { .. }),
+            "{refusal:?}"
+        );
+        let text = refusal.to_string();
+        assert!(text.contains(field) && text.contains(value), "{text}");
+        assert!(
+            matches!(volume.find(&expected).unwrap(), FoundStore::Other(found)
+            if found.identity == identity() && found.number == number(1))
+        );
+    }
+    let store = volume.open_store(&identity()).unwrap().unwrap();
+    assert_eq!(content(&store).len(), 1);
+}
+
+#[test]
+fn a_commit_that_does_not_follow_the_last_is_refused_and_changes_nothing() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+    commit(&mut store, 1, &[]).unwrap();
+    for (wrong, epoch) in [(1, 1), (3, 1), (2, 2)] {
+        let refusal = store.commit(&Entry {
+            task: &task(),
+            store_epoch: StoreEpoch::try_from(epoch).unwrap(),
+            number: number(wrong),
+            positions: &positions(9),
+            frontier: Frontier(None),
+            clocks: &[],
+            changes: &[],
+        });
+        assert!(matches!(refusal, Err(StateError::OutOfOrder { .. })));
+    }
+    assert_eq!(store.progress().positions, positions(1));
+    assert_eq!(commit(&mut store, 2, &[]).unwrap(), number(2));
+}
+
+#[test]
+fn a_store_in_use_is_no_damage() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    let store = volume.create_store(&identity(), &positions(0)).unwrap();
+    let error = volume.open_store(&identity()).unwrap_err();
+    assert!(matches!(error, StateError::InUse { .. }), "{error:?}");
+    assert!(error.passes_by_itself());
+    close(store);
+    assert!(volume.open_store(&identity()).unwrap().is_some());
+}
+
+#[test]
+fn a_damaged_file_is_damage_and_no_store_in_use() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    let store = volume.create_store(&identity(), &positions(0)).unwrap();
+    let path = store.path().to_owned();
+    close(store);
+    let manifest = std::fs::read_dir(&path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| {
+            path.file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("MANIFEST")
+        })
+        .unwrap();
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    std::fs::write(&manifest, bytes).unwrap();
+    let error = volume.open_store(&identity()).unwrap_err();
+    assert!(matches!(error, StateError::Damaged { .. }), "{error:?}");
+    assert!(!error.passes_by_itself());
+}
+
+#[test]
+fn a_discarded_store_is_gone_and_others_are_not() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    close(volume.create_store(&identity(), &positions(0)).unwrap());
+    let mut later = identity();
+    later.store_epoch = StoreEpoch::try_from(2).unwrap();
+    close(volume.create_store(&later, &positions(7)).unwrap());
+    volume
+        .discard_store(&task(), identity().store_epoch)
+        .unwrap();
+    volume
+        .discard_store(&task(), identity().store_epoch)
+        .unwrap();
+    assert!(volume.open_store(&identity()).unwrap().is_none());
+    assert!(volume.open_store(&later).unwrap().is_some());
+}
+
+#[test]
+fn a_volume_says_whose_it_is() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    assert_eq!(volume.marker().unwrap(), None);
+    for epoch in [1, 2] {
+        let marker = VolumeMarker {
+            app_id: app("a"),
+            lineage: lineage(1),
+            layout_epoch: epoch.try_into().unwrap(),
+        };
+        volume.mark(&marker).unwrap();
+        assert_eq!(volume.marker().unwrap(), Some(marker));
+    }
+    std::fs::write(folder.path().join(MARKER_FILE), "{").unwrap();
+    assert!(matches!(volume.marker(), Err(StateError::Damaged { .. })));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told_with_user_and_mode_and_not_touched() {
+    let folder = tempdir().unwrap();
+    // A file in the folder's place stops every user, root as well.
+    let blocked = folder.path().join("file");
+    std::fs::write(&blocked, "keep").unwrap();
+    let root = blocked.join("state");
+    let error = StateVolume::open(&root, budget()).unwrap_err();
+    assert!(matches!(error, StateError::NotWritable { .. }), "{error:?}");
+    assert_eq!(error.category(), Category::Storage);
+    let text = error.to_string();
+    assert!(
+        text.contains("fsGroup") && text.contains(&*root.to_string_lossy()),
+        "{text}"
+    );
+    assert_eq!(std::fs::read(&blocked).unwrap(), b"keep");
+}
+
+#[test]
+fn many_stores_stay_within_one_budget() {
+    let folder = tempdir().unwrap();
+    let stores = 12;
+    let budget = StateBudget::new(40 << 20, stores).unwrap();
+    let volume = StateVolume::open(folder.path(), budget.clone()).unwrap();
+    let value = vec![b'v'; 1000];
+    let mut open = Vec::new();
+    for at in 0..stores {
+        let mut identity = identity();
+        identity.store_epoch = i64::try_from(at).unwrap().try_into().unwrap();
+        let mut store = volume.create_store(&identity, &positions(0)).unwrap();
+        for round in 0..10_i64 {
+            let keys: Vec<[u8; 8]> = (0..1000_i64)
+                .map(|key| (round * 1000 + key).to_be_bytes())
+                .collect();
+            let changes: Vec<(&[u8], Option<&[u8]>)> = keys
+                .iter()
+                .map(|key| (&key[..], Some(&value[..])))
+                .collect();
+            commit(&mut store, round + 1, &changes).unwrap();
+        }
+        open.push(store);
+    }
+    // 120 MB were written; the bound is soft, so a buffer that is being flushed may come on top.
+    assert!(budget.used() < 48 << 20, "{} bytes in use", budget.used());
+    for store in &open {
+        assert_eq!(content(store).len(), 10_000);
+    }
+}
