@@ -91,4 +91,4 @@ pub use spec::{
     OnRowError, PartitionKey, PipelineSpec, RECORD_KEY_COLUMN, WINDOW_END_COLUMN,
     WINDOW_START_COLUMN, WindowKind, WindowSpec,
 };
-pub use state::{Change, Changes, Commit, StateStore};
+pub use state::{Change, Changes};

@@ -1,4 +1,4 @@
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 /// Keys that changed, with their new values, in ascending order of keys. One buffer holds all
 /// bytes.
@@ -76,36 +76,4 @@ impl Changes {
         self.entries
             .sort_unstable_by(|a, b| bytes[a.key.clone()].cmp(&bytes[b.key.clone()]));
     }
-}
-
-/// What one commit writes, all of it or nothing.
-#[derive(Debug, Clone, Copy)]
-pub struct Commit<'a> {
-    /// The keys that changed.
-    pub changes: &'a Changes,
-    /// The task's positions and clocks, in the caller's own form. It replaces the former one and
-    /// is kept apart from the keys.
-    pub meta: &'a [u8],
-}
-
-/// Where the state of one task is kept.
-pub trait StateStore {
-    /// What can go wrong below.
-    type Error: std::error::Error + Send + Sync + 'static;
-
-    /// The values of many keys at once, in the order asked for.
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Self::Error>;
-
-    /// Shows every key that begins with `prefix`, ascending, until `visit` breaks.
-    fn scan(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Self::Error>;
-
-    /// What the last commit gave as `meta`; none for a store without a commit.
-    fn meta(&self) -> Result<Option<Vec<u8>>, Self::Error>;
-
-    /// Writes a commit in one atomic step and returns when it will survive a crash.
-    fn write(&mut self, commit: Commit<'_>) -> Result<(), Self::Error>;
 }

@@ -1,0 +1,237 @@
+//! Rows, batches and results in plain Rust values, for tests to state what they expect.
+
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow_schema::{DataType, Field, Schema};
+use turbine_engine::{
+    Aggregate, AggregateSpec, Clocks, ClosedRows, Column, ColumnType, IdlePolicy, InputBatch,
+    OnNullKey, OnRowError, Outcome, PartitionKey, Pipeline, PipelineSpec, WindowKind, WindowSpec,
+};
+
+/// A wall clock far past every event time that tests use.
+pub const NOW: i64 = 4_000_000_000_000;
+
+pub const TENANT: usize = 0;
+pub const ID: usize = 1;
+pub const N: usize = 2;
+pub const X: usize = 3;
+pub const FLAG: usize = 4;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    pub time: Option<i64>,
+    pub tenant: Option<&'static str>,
+    pub id: Option<i64>,
+    pub n: Option<i64>,
+    pub x: Option<f64>,
+    pub flag: Option<bool>,
+    pub record_key: Option<&'static [u8]>,
+}
+
+/// A row with a time, the tenant `a` and a number.
+pub fn row(time: i64, n: i64) -> Row {
+    Row {
+        time: Some(time),
+        tenant: Some("a"),
+        n: Some(n),
+        ..Row::default()
+    }
+}
+
+pub fn columns() -> Vec<Column> {
+    [
+        ("tenant", ColumnType::Text),
+        ("id", ColumnType::Int64),
+        ("n", ColumnType::Int64),
+        ("x", ColumnType::Float64),
+        ("flag", ColumnType::Bool),
+    ]
+    .map(|(name, kind)| Column {
+        name: name.to_owned(),
+        kind,
+    })
+    .to_vec()
+}
+
+pub fn window(name: &str, size_ms: u64, keys: &[usize], functions: &[Aggregate]) -> WindowSpec {
+    let aggregates = functions
+        .iter()
+        .enumerate()
+        .map(|(at, function)| AggregateSpec {
+            function: *function,
+            output: format!("r{at}"),
+        })
+        .collect();
+    WindowSpec {
+        name: name.to_owned(),
+        kind: WindowKind::Tumbling { size_ms },
+        keys: keys.to_vec(),
+        aggregates,
+        allowed_lateness_ms: 0,
+    }
+}
+
+pub fn spec(windows: Vec<WindowSpec>) -> PipelineSpec {
+    PipelineSpec {
+        columns: columns(),
+        partition_key: PartitionKey::Columns(vec![TENANT]),
+        on_null_key: OnNullKey::Group,
+        out_of_orderness_ms: 0,
+        max_future_ms: 600_000,
+        idle_timeout_ms: 30_000,
+        idle_policy: IdlePolicy::Coast,
+        on_row_error: OnRowError::Continue,
+        windows,
+    }
+}
+
+/// One 10-second window over tenants.
+pub fn simple(functions: &[Aggregate]) -> PipelineSpec {
+    spec(vec![window("w", 10_000, &[TENANT], functions)])
+}
+
+pub fn process(pipeline: &mut Pipeline, rows: &[Row]) -> Outcome {
+    process_at(pipeline, rows, NOW)
+}
+
+pub fn process_at(pipeline: &mut Pipeline, rows: &[Row], now_ms: i64) -> Outcome {
+    let fields: Vec<Field> = columns()
+        .iter()
+        .map(|c| Field::new(&c.name, c.kind.data_type(), true))
+        .collect();
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|r| r.tenant).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|r| r.id).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|r| r.n).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|r| r.x).collect::<Float64Array>()),
+        Arc::new(rows.iter().map(|r| r.flag).collect::<BooleanArray>()),
+    ];
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
+    let event_times: Int64Array = rows.iter().map(|r| r.time).collect();
+    let record_keys: BinaryArray = rows.iter().map(|r| r.record_key).collect();
+    let input = InputBatch {
+        rows: &batch,
+        event_times: &event_times,
+        record_keys: Some(&record_keys),
+    };
+    pipeline.process(input, now_ms).unwrap()
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    Null,
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Bool(bool),
+    Bytes(Vec<u8>),
+}
+
+impl Cell {
+    pub fn of(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<Option<i64>> for Cell {
+    fn from(value: Option<i64>) -> Self {
+        value.map_or(Self::Null, Self::Int)
+    }
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(value: Option<f64>) -> Self {
+        value.map_or(Self::Null, Self::Float)
+    }
+}
+
+impl From<Option<bool>> for Cell {
+    fn from(value: Option<bool>) -> Self {
+        value.map_or(Self::Null, Self::Bool)
+    }
+}
+
+impl From<Option<&str>> for Cell {
+    fn from(value: Option<&str>) -> Self {
+        value.map_or(Self::Null, |text| Self::Text(text.to_owned()))
+    }
+}
+
+fn cell(array: &ArrayRef, row: usize) -> Cell {
+    if array.is_null(row) {
+        return Cell::Null;
+    }
+    match array.data_type() {
+        DataType::Int64 => Cell::Int(array.as_primitive::<Int64Type>().value(row)),
+        DataType::Float64 => Cell::Float(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Utf8 => Cell::Text(array.as_string::<i32>().value(row).to_owned()),
+        DataType::Boolean => Cell::Bool(array.as_boolean().value(row)),
+        DataType::Binary => Cell::Bytes(array.as_binary::<i32>().value(row).to_vec()),
+        other => panic!("results have no columns of type {other}"),
+    }
+}
+
+/// The closed rows, each with its window's name, in the order in which they came out.
+pub fn closed(pipeline: &mut Pipeline) -> Vec<(String, Vec<Cell>)> {
+    let tables = pipeline.drain_closed().unwrap();
+    tables
+        .iter()
+        .flat_map(|ClosedRows { name, rows, .. }| {
+            (0..rows.num_rows()).map(|row| {
+                let cells = rows
+                    .columns()
+                    .iter()
+                    .map(|array| cell(array, row))
+                    .collect();
+                (name.to_string(), cells)
+            })
+        })
+        .collect()
+}
+
+/// The results of the one window there is, without its name.
+pub fn results(pipeline: &mut Pipeline) -> Vec<Vec<Cell>> {
+    closed(pipeline)
+        .into_iter()
+        .map(|(_, cells)| cells)
+        .collect()
+}
+
+/// A store in memory.
+#[derive(Debug, Clone, Default)]
+pub struct Store {
+    pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub clocks: String,
+}
+
+impl Store {
+    pub fn commit(&mut self, pipeline: &mut Pipeline) {
+        for change in pipeline.take_changes().iter() {
+            match change.value {
+                Some(value) => {
+                    self.entries.insert(change.key.to_vec(), value.to_vec());
+                }
+                None => {
+                    let gone = self.entries.remove(change.key);
+                    assert!(gone.is_some(), "a key that was never stored is deleted");
+                }
+            }
+        }
+        self.clocks = serde_json::to_string(&pipeline.clocks()).unwrap();
+    }
+
+    pub fn restore(&self, spec: PipelineSpec) -> Pipeline {
+        let clocks: Clocks = serde_json::from_str(&self.clocks).unwrap();
+        let entries = self.entries.iter().map(Ok::<_, Infallible>);
+        Pipeline::restore(spec, &clocks, entries).unwrap().0
+    }
+}
