@@ -114,7 +114,7 @@ impl KeySet {
     }
 
     /// The result columns of the keys, in order.
-    pub(crate) fn fields(&self, spec: &PipelineSpec, keys: &[usize]) -> Vec<Field> {
+    pub(crate) fn fields(spec: &PipelineSpec, keys: &[usize]) -> Vec<Field> {
         let record_key = (spec.partition_key == PartitionKey::RecordKey)
             .then(|| Field::new(RECORD_KEY_COLUMN, DataType::Binary, true));
         let columns = keys.iter().map(|c| {

@@ -1,6 +1,19 @@
 //! The same log gives the same results, however it is cut into batches and however often the task
 //! is restored between them; and they are the results that a plain reading of the rules gives.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "the rules are read literally over numbers known to fit"
+)]
+
 mod common;
 
 use std::collections::HashMap;

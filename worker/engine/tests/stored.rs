@@ -1,5 +1,11 @@
 //! State that leaves the engine and comes back.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
+
 mod common;
 
 use std::convert::Infallible;

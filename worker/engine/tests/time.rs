@@ -1,5 +1,11 @@
 //! Event time: accepted range, the guard against the far future, lateness, closing, idling.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
+
 mod common;
 
 use common::*;

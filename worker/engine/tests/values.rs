@@ -1,5 +1,11 @@
 //! Aggregates, keys and rows in error.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
+
 mod common;
 
 use common::*;
@@ -226,7 +232,12 @@ fn a_row_in_error_has_no_effect_on_any_window_aggregate_clock_or_count() {
     let rows = [row(1_999, 1), row(2_500, 1), row(0, 1), row(99_000, 1)];
     let outcome = process(&mut pipeline, &rows);
     assert_eq!(outcome.row_errors.len(), 4);
-    assert!(outcome.late.iter().all(|late| *late == Default::default()));
+    assert!(
+        outcome
+            .late
+            .iter()
+            .all(|late| *late == turbine_engine::LateRows::default())
+    );
     assert!(pipeline.take_changes().is_empty());
     assert_eq!(
         serde_json::to_string(&pipeline.clocks()).unwrap(),

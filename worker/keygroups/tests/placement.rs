@@ -1,6 +1,8 @@
 //! Placement against vectors from Kafka's own unit tests and public threads, and the law of the
 //! 960 groups in both directions.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -14,7 +14,7 @@ impl Accumulator {
             }
             Self::IntSum(_, cells) | Self::IntExtreme(_, _, cells) => {
                 encode_option(out, cells[pane], |out, v| {
-                    out.extend_from_slice(&v.to_be_bytes())
+                    out.extend_from_slice(&v.to_be_bytes());
                 });
             }
             Self::FloatSum(_, cells) | Self::FloatExtreme(_, _, cells) => {
@@ -100,6 +100,8 @@ fn encode_option<T>(out: &mut Vec<u8>, value: Option<T>, encode: impl FnOnce(&mu
     }
 }
 
+/// The outer level is damage, the inner one null.
+#[allow(clippy::option_option)]
 fn decode_option<T>(
     bytes: &mut Reader<'_>,
     decode: impl FnOnce(&mut Reader<'_>) -> Option<T>,

@@ -65,7 +65,7 @@ impl Window {
             .iter()
             .map(|a| Accumulator::new(a.function, typed))
             .collect::<Option<_>>()?;
-        let mut fields = keys.fields(spec, &window.keys);
+        let mut fields = KeySet::fields(spec, &window.keys);
         fields.push(Field::new(WINDOW_START_COLUMN, DataType::Int64, false));
         fields.push(Field::new(WINDOW_END_COLUMN, DataType::Int64, false));
         for (aggregate, accumulator) in window.aggregates.iter().zip(&empty) {

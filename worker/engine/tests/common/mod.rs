@@ -1,6 +1,10 @@
 //! Rows, batches and results in plain Rust values, for tests to state what they expect.
 
-#![allow(dead_code)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary is a crate of its own and uses its part"
+)]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -216,14 +220,11 @@ pub struct Store {
 impl Store {
     pub fn commit(&mut self, pipeline: &mut Pipeline) {
         for change in pipeline.take_changes().iter() {
-            match change.value {
-                Some(value) => {
-                    self.entries.insert(change.key.to_vec(), value.to_vec());
-                }
-                None => {
-                    let gone = self.entries.remove(change.key);
-                    assert!(gone.is_some(), "a key that was never stored is deleted");
-                }
+            if let Some(value) = change.value {
+                self.entries.insert(change.key.to_vec(), value.to_vec());
+            } else {
+                let gone = self.entries.remove(change.key);
+                assert!(gone.is_some(), "a key that was never stored is deleted");
             }
         }
         self.clocks = serde_json::to_string(&pipeline.clocks()).unwrap();
