@@ -16,5 +16,7 @@ export TURBINE_KAFKA_TLS_BOOTSTRAP=$(cat "$kafka/bootstrap-tls" 2>/dev/null || t
 export TURBINE_KAFKA_CLIENT=$kafka/client
 export TURBINE_WORKER_IMAGE=$(cat "$STATE/images/worker.ref" 2>/dev/null || true)
 export TURBINE_OPERATOR_IMAGE=$(cat "$STATE/images/operator.ref" 2>/dev/null || true)
+export CARGO_TARGET_DIR=$CARGO_TARGET_DIR
+export ROCKSDB_LIB_DIR=$(rocksdb_dir)/lib ROCKSDB_INCLUDE_DIR=$(rocksdb_dir)/include ROCKSDB_STATIC=1
 export PATH=$BIN:\$PATH
 E

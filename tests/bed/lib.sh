@@ -69,11 +69,30 @@ go_dir() { printf '%s/bed/%s-%s' "$TURBINE_CACHE" "$1" "$(go_key "$1")"; }
 # one folder of links to the built programs: what the scripts call and what goes into PATH
 BIN=$TURBINE_CACHE/bed/bin
 
+# RocksDB is compiled by a script of ours (why: rocksdb/build.sh), and the crate's build links the result.
+rocksdb_dir() {
+  local key
+  key=$({ cat "$BED/rocksdb/build.sh"; grep -A 2 -e '^name = "rust-librocksdb-sys"' -e '^name = "lz4-sys"' "$ROOT/Cargo.lock"; g++ -dumpfullversion -dumpmachine; } | sha256sum | cut -c1-16)
+  printf '%s/rocksdb-%s' "$TURBINE_CACHE" "$key"
+}
+build_rocksdb() {
+  local dir
+  dir=$(rocksdb_dir)
+  (
+    flock 9
+    [ ! -e "$dir/.complete" ] || exit 0
+    rm -rf "$TURBINE_CACHE"/rocksdb-*
+    progress 300 "g++ of RocksDB" "$TURBINE_CACHE/logs/rocksdb.log" "$BED/rocksdb/build.sh" "$dir"
+    touch "$dir/.complete"
+  ) 9>"$TURBINE_CACHE/rocksdb.lock" || return 1
+  export ROCKSDB_LIB_DIR=$dir/lib ROCKSDB_INCLUDE_DIR=$dir/include ROCKSDB_STATIC=1
+}
+
 # Every call of cargo selects the whole workspace, and one kind of target that takes development dependencies (`--examples`
 # does, and there are none): their features add to those of the programs, and with any other selection RocksDB and half of
 # the dependencies would be compiled a second time.
 CARGO_SELECTION=(--release --locked --workspace)
-build_programs() { cargo build "${CARGO_SELECTION[@]}" --bins --examples; }
+build_programs() { build_rocksdb && cargo build "${CARGO_SELECTION[@]}" --bins --examples; }
 
 is_root() { [ "$(id -u)" = 0 ]; }
 

@@ -5,6 +5,7 @@ set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT" || exit 1
 "$BED/packages.sh" build lint || exit 1
+build_rocksdb || exit 1
 failed=()
 
 check() {

@@ -117,6 +117,7 @@ if [ $e2e = yes ]; then
   preparation=$!
 fi
 
+stage RocksDB build_rocksdb || finish
 if [ $lint = yes ]; then stage lint "$BED/lint.sh"; fi
 stage build compile || finish
 if [ $unit = yes ]; then stage "unit tests" unit_tests; fi
