@@ -5,8 +5,11 @@
 
 pub mod app;
 pub mod assignment;
+mod compile;
 pub mod compiled;
 pub mod control;
+pub mod crd;
+pub mod defaults;
 pub mod quantity;
 pub mod rules;
 pub mod status;

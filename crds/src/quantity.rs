@@ -12,6 +12,11 @@ pub struct Quantity(i128);
 const NANOS: i128 = 1_000_000_000;
 
 impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+    /// One unit: a byte, a core.
+    pub const ONE: Self = Self(NANOS);
+
     /// Reads a quantity. Finer digits than billionths are rounded away from zero, as Kubernetes does.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         Self::read(text).ok_or_else(|| QuantityError(text.to_owned()))
@@ -20,7 +25,9 @@ impl Quantity {
     /// Whole units, rounded up; none if negative or beyond 2^63 - 1, where Kubernetes caps.
     pub fn ceil(self) -> Option<u64> {
         let whole = self.0.div_euclid(NANOS) + i128::from(self.0.rem_euclid(NANOS) != 0);
-        i64::try_from(whole).ok().and_then(|whole| u64::try_from(whole).ok())
+        i64::try_from(whole)
+            .ok()
+            .and_then(|whole| u64::try_from(whole).ok())
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -50,8 +57,8 @@ impl Quantity {
         } else {
             numerator = numerator.checked_mul(factor)?;
         }
-        let nanos = numerator.div_euclid(denominator)
-            + i128::from(numerator.rem_euclid(denominator) != 0);
+        let nanos =
+            numerator.div_euclid(denominator) + i128::from(numerator.rem_euclid(denominator) != 0);
         Some(Self(if negative { -nanos } else { nanos }))
     }
 }

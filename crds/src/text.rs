@@ -3,6 +3,8 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::rules::cel;
+
 /// A duration as the user wrote it: one or more numbers with a unit, largest first (`60s`, `5m`, `1h30m`, `250ms`).
 ///
 /// Kept as text so that a file with several mistakes is read whole and every mistake is reported at once.
@@ -20,6 +22,10 @@ pub struct DurationError {
 }
 
 impl DurationText {
+    /// Longest text, in characters.
+    pub const MAX_LENGTH: usize = 40;
+    /// Most digits of one number. With them no sum of the parts of a text leaves 64 bits.
+    const MAX_DIGITS: usize = 9;
     /// Form that the API server checks.
     pub const PATTERN: &str = "^([0-9]{1,9}(ms|s|m|h|d))+$";
 
@@ -30,11 +36,14 @@ impl DurationText {
         };
         let mut rest = self.0.as_str();
         let mut total: u64 = 0;
-        if rest.is_empty() {
+        if rest.is_empty() || rest.len() > Self::MAX_LENGTH {
             return Err(error());
         }
         while !rest.is_empty() {
             let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(error)?;
+            if digits > Self::MAX_DIGITS {
+                return Err(error());
+            }
             let number: u64 = rest[..digits].parse().map_err(|_| error())?;
             rest = &rest[digits..];
             let unit = rest
@@ -68,6 +77,11 @@ impl JsonSchema for DurationText {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": Self::PATTERN, "maxLength": 40 })
+        // A pattern of the schema would answer in the API server's words.
+        json_schema!({
+            "type": "string",
+            "maxLength": Self::MAX_LENGTH,
+            "x-kubernetes-validations": [cel::duration()]
+        })
     }
 }

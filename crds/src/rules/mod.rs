@@ -2,7 +2,23 @@
 
 use std::fmt;
 
-use crate::app::TurbineApp;
+mod input;
+mod kafka;
+mod names;
+mod output;
+mod report;
+mod windows;
+mod words;
+mod workers;
+
+pub(crate) mod cel;
+pub mod limits;
+pub mod overrides;
+
+use report::{Path, Report};
+
+use crate::app::{SubscriptionSpec, TurbineApp};
+use crate::compile;
 use crate::validated::ValidatedApp;
 
 /// A field that breaks a rule.
@@ -25,7 +41,45 @@ impl fmt::Display for FieldError {
 /// # Errors
 /// All broken rules at once, in the order of the fields.
 pub fn validate(app: &TurbineApp) -> Result<ValidatedApp, Vec<FieldError>> {
-    todo!()
+    let mut report = Report::default();
+    let name = app.metadata.name.as_deref().unwrap_or_default();
+    names::label(
+        &mut report,
+        &Path::root("metadata").field("name"),
+        "metadata.name",
+        name,
+    );
+    let spec = &app.spec;
+    let path = Path::root("spec");
+    if let Some(id) = &spec.app_id {
+        names::app_id(&mut report, &path.field("appId"), id);
+    }
+    if let Some(replicas) = spec.replicas {
+        workers::check_replicas(&mut report, &path.field("replicas"), replicas);
+    }
+    kafka::check(&mut report, &path.field("kafka"), &spec.kafka);
+    if let Some(worker) = &spec.worker {
+        workers::check(&mut report, &path.field("worker"), worker);
+    }
+    check_subscriptions(
+        &mut report,
+        &path.field("subscriptions"),
+        &spec.subscriptions,
+    );
+    let volume = path.field("state").field("volume");
+    workers::check_volume(&mut report, &volume, &spec.state.volume);
+    if let Some(topics) = &spec.topics {
+        workers::check_topics(&mut report, &path.field("topics"), topics);
+    }
+    if let Some(nonce) = &spec.restart_nonce {
+        report.text_length(&path.field("restartNonce"), nonce, 0, limits::NONCE);
+    }
+    let template = spec
+        .pod_overrides
+        .as_ref()
+        .and_then(|patch| overrides::check(&mut report, &path.field("podOverrides"), patch));
+    report.into_result()?;
+    compile::validated(app, template)
 }
 
 /// Checks what may not change between two versions of an app: its identity, the class of its volumes, and their size,
@@ -34,5 +88,47 @@ pub fn validate(app: &TurbineApp) -> Result<ValidatedApp, Vec<FieldError>> {
 /// # Errors
 /// All changes that are refused.
 pub fn validate_update(old: &TurbineApp, new: &TurbineApp) -> Result<(), Vec<FieldError>> {
-    todo!()
+    let mut report = Report::default();
+    let path = Path::root("spec");
+    let (before, after) = (old.app_id(), new.app_id());
+    report.check(
+        before == after,
+        &path.field("appId"),
+        words::APP_ID_CHANGED,
+        &[("old", before), ("new", after)],
+    );
+    workers::check_volume_change(
+        &mut report,
+        &path.field("state").field("volume"),
+        &old.spec.state.volume,
+        &new.spec.state.volume,
+    );
+    report.into_result()
+}
+
+fn check_subscriptions(report: &mut Report, path: &Path, subscriptions: &[SubscriptionSpec]) {
+    report.list_length(path, subscriptions.len(), 1, limits::SUBSCRIPTIONS);
+    let names = subscriptions
+        .iter()
+        .map(|subscription| subscription.name.as_str());
+    report.names_once(path, "name", names);
+    for (at, subscription) in subscriptions.iter().enumerate() {
+        let path = path.index(at);
+        names::label(
+            report,
+            &path.field("name"),
+            "subscription",
+            &subscription.name,
+        );
+        input::check(report, &path.field("input"), &subscription.input);
+        input::check_dlq(report, &path, subscription);
+        windows::check(report, &path, subscription);
+        output::check(report, &path, subscription);
+        report.duration(
+            &path.field("commitInterval"),
+            subscription.commit_interval.as_ref(),
+            limits::COMMIT_INTERVAL,
+        );
+    }
+    output::check_loops(report, path, subscriptions);
 }
