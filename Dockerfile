@@ -3,12 +3,13 @@
 #   docker build --target operator -t REGISTRY/turbine-operator:TAG .
 FROM rust:1.95-bookworm AS builder
 WORKDIR /src
+ENV TURBINE_CACHE=/cache
 COPY tests/bed/lib.sh tests/bed/packages.sh tests/bed/
 RUN tests/bed/packages.sh build
 COPY . .
-RUN CARGO_TARGET_DIR=/target cargo build --release --locked -p turbine-runtime -p turbine-operator --bins
-RUN tests/bed/images/root.sh /target/release/turbine-worker /image/worker \
- && tests/bed/images/root.sh /target/release/turbine-operator /image/operator
+RUN bash -c '. tests/bed/lib.sh && build_programs'
+RUN tests/bed/images/root.sh $TURBINE_CACHE/target/release/turbine-worker /image/worker \
+ && tests/bed/images/root.sh $TURBINE_CACHE/target/release/turbine-operator /image/operator
 
 FROM scratch AS worker
 COPY --from=builder /image/worker /
