@@ -1,4 +1,6 @@
-//! Against a real broker, at the address in `TURBINE_KAFKA_BOOTSTRAP`.
+//! Against a real broker: without encryption at `TURBINE_KAFKA_BOOTSTRAP`, with a login at
+//! `TURBINE_KAFKA_SASL_BOOTSTRAP`, with a certificate at `TURBINE_KAFKA_TLS_BOOTSTRAP`;
+//! `TURBINE_KAFKA_CLIENT` is the folder of the certificates.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,9 +33,7 @@ fn new_topic(name: &TopicName, partitions: RawPartitionCount) -> NewTopic {
 }
 
 fn with_bed(test: impl FnOnce(&Bed<'_>, &Admin)) {
-    let bootstrap = std::env::var("TURBINE_KAFKA_BOOTSTRAP")
-        .expect("TURBINE_KAFKA_BOOTSTRAP is the address of a real broker");
-    let settings = KafkaSettings::plaintext(bootstrap).unwrap();
+    let settings = KafkaSettings::plaintext(env("TURBINE_KAFKA_BOOTSTRAP")).unwrap();
     let admin = Admin::open(&settings).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let bed = Bed {
@@ -203,24 +203,19 @@ fn every_address_of_a_cluster_gives_its_id() {
     });
 }
 
-/// A broker's folder with its secured listeners: `bootstrap-sasl`, `bootstrap-tls` and `client/`.
-fn secured(file: &str) -> (String, impl Fn(&str) -> String) {
-    let folder = std::env::var("TURBINE_KAFKA_DIR")
-        .expect("TURBINE_KAFKA_DIR is the folder of a real broker with secured listeners");
-    let folder = std::path::PathBuf::from(folder);
-    let text = move |name: &str| {
-        std::fs::read_to_string(folder.join(name))
-            .unwrap()
-            .trim()
-            .to_owned()
-    };
-    (text(file), text)
+fn env(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
+}
+
+/// A file of the folder with a client's certificates.
+fn client_file(name: &str) -> String {
+    std::fs::read_to_string(std::path::Path::new(&env("TURBINE_KAFKA_CLIENT")).join(name)).unwrap()
 }
 
 fn login(user: &str, password: &str, mechanism: Mechanism) -> Admin {
-    let (bootstrap, text) = secured("bootstrap-sasl");
+    let bootstrap = env("TURBINE_KAFKA_SASL_BOOTSTRAP");
     let tls = Tls {
-        ca: Some(text("client/ca.crt")),
+        ca: Some(client_file("ca.crt")),
         client: None,
     };
     let sasl = Sasl {
@@ -235,7 +230,7 @@ fn login(user: &str, password: &str, mechanism: Mechanism) -> Admin {
 #[rstest]
 #[case(Mechanism::Plain)]
 #[case(Mechanism::ScramSha512)]
-#[ignore = "needs a real broker with secured listeners at TURBINE_KAFKA_DIR"]
+#[ignore = "needs a real broker at TURBINE_KAFKA_SASL_BOOTSTRAP and TURBINE_KAFKA_TLS_BOOTSTRAP"]
 fn a_login_with_its_password_works_and_with_another_is_told(#[case] mechanism: Mechanism) {
     let admin = login("turbine", "turbine-secret", mechanism);
     assert!(!admin.cluster_id(WAIT).unwrap().is_empty());
@@ -248,7 +243,7 @@ fn a_login_with_its_password_works_and_with_another_is_told(#[case] mechanism: M
 }
 
 #[test]
-#[ignore = "needs a real broker with secured listeners at TURBINE_KAFKA_DIR"]
+#[ignore = "needs a real broker at TURBINE_KAFKA_SASL_BOOTSTRAP and TURBINE_KAFKA_TLS_BOOTSTRAP"]
 fn a_missing_right_is_named() {
     let admin = login("limited", "limited-secret", Mechanism::ScramSha512);
     let topic: TopicName = "not-ours".parse().unwrap();
@@ -281,12 +276,12 @@ fn a_missing_right_is_named() {
 }
 
 #[test]
-#[ignore = "needs a real broker with secured listeners at TURBINE_KAFKA_DIR"]
+#[ignore = "needs a real broker at TURBINE_KAFKA_SASL_BOOTSTRAP and TURBINE_KAFKA_TLS_BOOTSTRAP"]
 fn a_client_certificate_is_a_login_and_a_stranger_is_not_trusted() {
-    let (bootstrap, text) = secured("bootstrap-tls");
+    let bootstrap = env("TURBINE_KAFKA_TLS_BOOTSTRAP");
     let client = Some(ClientCertificate {
-        certificate: text("client/client.crt"),
-        key: Secret::new(text("client/client.key")),
+        certificate: client_file("client.crt"),
+        key: Secret::new(client_file("client.key")),
     });
     let open = |ca: Option<String>| {
         let tls = Tls {
@@ -297,7 +292,7 @@ fn a_client_certificate_is_a_login_and_a_stranger_is_not_trusted() {
             KafkaSettings::new(bootstrap.clone(), Some(tls), None, BTreeMap::new()).unwrap();
         Admin::open(&settings).unwrap()
     };
-    let admin = open(Some(text("client/ca.crt")));
+    let admin = open(Some(client_file("ca.crt")));
     assert!(!admin.cluster_id(WAIT).unwrap().is_empty());
     let error = open(None).cluster_id(Duration::from_secs(5)).unwrap_err();
     assert!(

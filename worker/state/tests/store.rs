@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::cast_possible_truncation,
     clippy::print_stdout,
     reason = "a test fails by panicking"
 )]
@@ -274,4 +275,42 @@ fn many_stores_stay_within_one_budget() {
     for store in &open {
         assert_eq!(content(store).len(), 10_000);
     }
+}
+
+#[test]
+#[ignore = "needs a volume of 16 to 256 MiB at TURBINE_SMALL_VOLUME"]
+fn a_full_volume_is_told_with_its_bytes_and_works_again_once_there_is_room() {
+    let root = std::env::var_os("TURBINE_SMALL_VOLUME").expect("TURBINE_SMALL_VOLUME is a folder");
+    let folder = tempfile::tempdir_in(root).unwrap();
+    let ballast = folder.path().join("ballast");
+    std::fs::write(&ballast, vec![0; 8 << 20]).unwrap();
+    let volume = volume(&folder.path().join("state"));
+    let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+    let mut last = 0;
+    let error = loop {
+        // Hardly to be compressed, so that the volume fills as fast as it is written.
+        let value: Vec<u8> = (0..64 << 10_u32)
+            .map(|at: u32| (at.wrapping_mul(2_654_435_761).rotate_left(last % 32) >> 13) as u8)
+            .collect();
+        match commit(&mut store, 1, &[(&last.to_be_bytes(), Some(&value))]) {
+            Ok(n) => last = u32::try_from(n.get()).unwrap(),
+            Err(error) => break error,
+        }
+        assert!(last < 10_000, "the volume does not fill");
+    };
+    assert!(matches!(error, StateError::Full { .. }), "{error:?}");
+    assert!(error.passes_by_itself());
+    assert!(matches!(
+        commit(&mut store, 2, &[]),
+        Err(StateError::Broken { .. })
+    ));
+    drop(store);
+
+    std::fs::remove_file(&ballast).unwrap();
+    let mut store = volume.open_store(&identity()).unwrap().unwrap();
+    let n = store.progress().number.get();
+    let last = i64::from(last);
+    assert!(n == last || n == last + 1, "acknowledged {last}, found {n}");
+    assert_eq!(content(&store).len(), usize::try_from(n).unwrap());
+    commit(&mut store, 3, &[(b"more", Some(b"v"))]).unwrap();
 }
