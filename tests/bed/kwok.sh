@@ -1,7 +1,8 @@
 #!/bin/bash
-# kwok.sh up [COUNT] | down: nodes that do not exist (default 10), played by kwok beside the real ones. Pods on them run and
-# become ready at once, with addresses that answer nothing. They are tainted `kwok.x-k8s.io/node=fake:NoSchedule` and
-# labelled `type=kwok`: only pods that tolerate and select them go there.
+# kwok.sh up [NODES [VOLUMES]] | down: nodes that do not exist (default 10), played by kwok beside the real ones. Pods on them
+# run and become ready at once, with addresses that answer nothing. They are tainted `kwok.x-k8s.io/node=fake:NoSchedule` and
+# labelled `type=kwok`: only pods that tolerate and select them go there. Their claims use the storage class `fake`, of which
+# there are VOLUMES volumes (default 0), each good for one claim of up to 1Ti.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 kubectl() { "$BIN/kubectl" --kubeconfig "$(kubeconfig)" "$@"; }
@@ -11,7 +12,7 @@ kwok_pid() {
 }
 
 up() {
-  local count=${1:-10} i
+  local count=${1:-10} volumes=${2:-0} i
   for i in $(seq "$count"); do
     cat <<N
 apiVersion: v1
@@ -28,6 +29,28 @@ status:
 ---
 N
   done | kubectl apply -f - >/dev/null
+  {
+    cat <<C
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fake}
+provisioner: kubernetes.io/no-provisioner
+C
+    for i in $(seq "$volumes"); do
+      cat <<V
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: fake-$i, labels: {type: kwok}}
+spec:
+  storageClassName: fake
+  capacity: {storage: 1Ti}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  hostPath: {path: /nonexistent}
+V
+    done
+  } | kubectl apply -f - >/dev/null
   if [ -z "$(kwok_pid)" ]; then
     mkdir -p "$STATE/log"
     setsid "$BIN/kwok" --kubeconfig "$(kubeconfig)" --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake \
@@ -35,12 +58,13 @@ N
     echo $! >"$STATE/run/kwok.pid"
   fi
   kubectl wait --for=condition=Ready node -l type=kwok --timeout=60s >/dev/null
-  say "  $count fake nodes ready"
+  say "  $count fake nodes ready, $volumes volumes"
 }
 
 down() {
   local pid
-  kubectl delete node -l type=kwok --ignore-not-found >/dev/null
+  kubectl delete node,pv -l type=kwok --ignore-not-found --wait=false >/dev/null
+  kubectl delete storageclass fake --ignore-not-found >/dev/null
   if pid=$(kwok_pid); then kill "$pid"; fi
   rm -f "$STATE/run/kwok.pid"
 }
