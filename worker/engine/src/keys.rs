@@ -97,7 +97,8 @@ const VALUE_TAG: u8 = 1;
 ///
 /// A key tuple is stored as one tag byte per part (0: null, 1: a value follows) and the value:
 /// int64 as 8 bytes big endian with the sign bit flipped, bool as one byte, text and bytes as
-/// length (4 bytes, big endian) and content. It decodes without loss, and no two tuples share it.
+/// length (4 bytes, big endian) and content. It decodes without loss, and no tuple is the
+/// beginning of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeySet {
     parts: Vec<KeyPart>,

@@ -210,6 +210,9 @@ impl Pipeline {
         for (keys, encoded) in &mut self.key_sets {
             encoded.fill(keys, &columns, rows, &self.hasher);
         }
+        for window in &mut self.windows {
+            window.look_ahead(input.event_times, &self.key_sets[window.key_set].1);
+        }
         if rows > 0 {
             self.frontier.end_spell();
         }
@@ -262,9 +265,8 @@ impl Pipeline {
         self.places.clear();
         for window in &mut self.windows {
             let keys = &self.key_sets[window.key_set].1;
-            let (hash, tuple) = (keys.hash(row), keys.tuple(row));
             self.places
-                .push(window.locate(event_time, &self.frontier, hash, tuple));
+                .push(window.locate(row, event_time, &self.frontier, keys));
         }
         if can_refuse {
             for (window, place) in self.windows.iter().zip(&self.places) {

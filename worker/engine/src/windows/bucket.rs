@@ -10,23 +10,55 @@ use crate::keys::Reader;
 /// Seeded per process: keys come from outside, and no result depends on hash order.
 pub(crate) type Hasher = foldhash::fast::RandomState;
 
-/// The pane changed since changes were last taken.
-const DIRTY: u8 = 1;
-/// The pane is in the store, so its end must delete it there.
-const STORED: u8 = 2;
-
 /// All panes of one window instance `[start, end)`. Keys lie in one buffer, running values in one
 /// column per aggregate, so a new pane costs no allocation of its own and a close frees all at
 /// once.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) start: i64,
-    index: HashTable<usize>,
+    index: HashTable<Slot>,
     keys: Keys,
     groups: Vec<Group>,
-    flags: Vec<u8>,
-    dirty: Vec<usize>,
+    /// Panes that are in the store, so that their end must delete them there.
+    stored: BitSet,
+    /// Panes that changed since changes were last taken; `changed` lists them.
+    dirty: BitSet,
+    changed: Vec<usize>,
     pub(crate) accumulators: Vec<Accumulator>,
+}
+
+/// Where a pane is found: its number, and where its key begins, so that a look-up need not ask a
+/// third table for it.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    pane: usize,
+    key: usize,
+}
+
+/// One bit per pane: small enough to stay in the processor's caches where the panes do not.
+#[derive(Debug, Default)]
+struct BitSet(Vec<u64>);
+
+impl BitSet {
+    fn grow_to(&mut self, bits: usize) {
+        self.0.resize(bits.div_ceil(64), 0);
+    }
+
+    fn contains(&self, bit: usize) -> bool {
+        self.0[bit / 64] & (1 << (bit % 64)) != 0
+    }
+
+    /// Whether it was not there before.
+    fn insert(&mut self, bit: usize) -> bool {
+        let word = &mut self.0[bit / 64];
+        let before = *word;
+        *word |= 1 << (bit % 64);
+        *word != before
+    }
+
+    fn remove(&mut self, bit: usize) {
+        self.0[bit / 64] &= !(1 << (bit % 64));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -63,8 +95,9 @@ impl Bucket {
             index: HashTable::new(),
             keys: Keys::default(),
             groups: Vec::new(),
-            flags: Vec::new(),
-            dirty: Vec::new(),
+            stored: BitSet::default(),
+            dirty: BitSet::default(),
+            changed: Vec::new(),
             accumulators,
         }
     }
@@ -82,23 +115,31 @@ impl Bucket {
     }
 
     pub(crate) fn is_stored(&self, pane: usize) -> bool {
-        self.flags[pane] & STORED != 0
+        self.stored.contains(pane)
     }
 
     #[inline]
     pub(crate) fn find(&self, hash: u64, tuple: &[u8]) -> Option<usize> {
+        // Key tuples of one set are prefix-free, so bytes that equal the tuple are the whole key.
+        let bytes = &self.keys.bytes;
         self.index
-            .find(hash, |pane| self.keys.get(*pane) == tuple)
-            .copied()
+            .find(hash, |slot| {
+                bytes.get(slot.key..slot.key + tuple.len()) == Some(tuple)
+            })
+            .map(|slot| slot.pane)
     }
 
-    fn insert(&mut self, pane: NewPane<'_>, flags: u8, hasher: &Hasher) -> usize {
+    fn insert(&mut self, pane: NewPane<'_>, hasher: &Hasher) -> usize {
+        let key = self.keys.bytes.len();
         let at = self.keys.push(pane.tuple);
         self.groups.push(pane.group);
-        self.flags.push(flags);
+        self.stored.grow_to(at + 1);
+        self.dirty.grow_to(at + 1);
         let keys = &self.keys;
         self.index
-            .insert_unique(pane.hash, at, |other| hasher.hash_one(keys.get(*other)));
+            .insert_unique(pane.hash, Slot { pane: at, key }, |other| {
+                hasher.hash_one(keys.get(other.pane))
+            });
         at
     }
 
@@ -106,7 +147,7 @@ impl Bucket {
         for accumulator in &mut self.accumulators {
             accumulator.push_pane();
         }
-        self.insert(pane, 0, hasher)
+        self.insert(pane, hasher)
     }
 
     /// Adds a pane as it was stored; none if the bytes are no values of these aggregates.
@@ -122,7 +163,8 @@ impl Bucket {
         if !values.0.is_empty() {
             return None;
         }
-        self.insert(pane, STORED, hasher);
+        let pane = self.insert(pane, hasher);
+        self.stored.insert(pane);
         Some(())
     }
 
@@ -143,9 +185,8 @@ impl Bucket {
 
     #[inline]
     pub(crate) fn fold(&mut self, pane: usize, columns: &Columns<'_>, row: usize) {
-        if self.flags[pane] & DIRTY == 0 {
-            self.flags[pane] |= DIRTY;
-            self.dirty.push(pane);
+        if self.dirty.insert(pane) {
+            self.changed.push(pane);
         }
         for accumulator in &mut self.accumulators {
             accumulator.fold(pane, columns, row);
@@ -154,10 +195,11 @@ impl Bucket {
 
     /// The panes that changed since the last call; they count as stored from now on.
     pub(crate) fn take_dirty(&mut self) -> Vec<usize> {
-        for pane in &self.dirty {
-            self.flags[*pane] = STORED;
+        for pane in &self.changed {
+            self.dirty.remove(*pane);
+            self.stored.insert(*pane);
         }
-        std::mem::take(&mut self.dirty)
+        std::mem::take(&mut self.changed)
     }
 
     /// Panes with a result that is not all null, in stored key order.

@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
+use arrow_array::Int64Array;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::bucket::{Bucket, Hasher, NewPane};
 use super::stored::{self, PaneKey, hex};
 use crate::aggregates::{Accumulator, Refusal};
 use crate::batch::{LateRows, RowFault};
-use crate::clock::Frontier;
+use crate::clock::{EVENT_TIME_RANGE, Frontier};
 use crate::columns::{Columns, TypedColumn};
 use crate::error::StateError;
-use crate::keys::KeySet;
+use crate::keys::{EncodedKeys, KeySet};
 use crate::spec::{PipelineSpec, WINDOW_END_COLUMN, WINDOW_START_COLUMN, WindowSpec};
 use crate::state::Changes;
 
@@ -32,6 +33,8 @@ pub(crate) struct Window {
     open: Vec<Bucket>,
     /// Where the last row was found: most rows go where the one before went.
     last: usize,
+    /// Per row of the batch at hand, its pane if that was open before the batch.
+    ahead: Vec<Option<usize>>,
     /// Closed, not yet handed out; ascending by start.
     pub(crate) closed: Vec<Bucket>,
 }
@@ -96,6 +99,7 @@ impl Window {
             closed_to,
             open: Vec::new(),
             last: 0,
+            ahead: Vec::new(),
             closed: Vec::new(),
         })
     }
@@ -109,15 +113,40 @@ impl Window {
         !self.refusing.is_empty()
     }
 
+    /// Finds the panes of a batch's rows in one loop of independent look-ups, so that the waits
+    /// for memory overlap; one by one between the folds they would add up. Panes are neither
+    /// removed nor renumbered within a batch, so what is found stays right.
+    pub(crate) fn look_ahead(&mut self, event_times: &Int64Array, keys: &EncodedKeys) {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        ahead.clear();
+        ahead.extend(event_times.iter().enumerate().map(|(row, event_time)| {
+            let event_time = event_time.filter(|ms| EVENT_TIME_RANGE.contains(ms))?;
+            let at = self.bucket_at(self.start_of(event_time)).ok()?;
+            self.open[at].find(keys.hash(row), keys.tuple(row))
+        }));
+        self.ahead = ahead;
+    }
+
+    /// The start of the window that a time lies in: the floor, below the epoch too.
+    #[inline]
+    fn start_of(&self, event_time: i64) -> i64 {
+        if let Some(bucket) = self.open.get(self.last)
+            && (bucket.start..bucket.start + self.size).contains(&event_time)
+        {
+            return bucket.start;
+        }
+        event_time - event_time.rem_euclid(self.size)
+    }
+
     /// Where a row of this time and key belongs as the clocks stand. Changes no pane.
     pub(crate) fn locate(
         &mut self,
+        row: usize,
         event_time: i64,
         frontier: &Frontier,
-        hash: u64,
-        tuple: &[u8],
+        keys: &EncodedKeys,
     ) -> Place {
-        let start = event_time - event_time.rem_euclid(self.size);
+        let start = self.start_of(event_time);
         let due = start + self.size + self.lateness;
         let reached = |clock: Option<i64>| clock.is_some_and(|clock| clock >= due);
         if reached(frontier.get()) {
@@ -132,7 +161,10 @@ impl Window {
             return Place::Late { by_data: true };
         }
         let bucket = self.bucket_at(start).ok();
-        let pane = bucket.and_then(|at| self.open[at].find(hash, tuple));
+        // A pane that was not there before the batch may have come with an earlier row of it.
+        let pane = bucket.and_then(|at| {
+            self.ahead[row].or_else(|| self.open[at].find(keys.hash(row), keys.tuple(row)))
+        });
         Place::Open {
             start,
             bucket,
