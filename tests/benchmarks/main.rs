@@ -1,0 +1,32 @@
+//! `turbine-bench`: measurements on the real parts. Method and results are in `docs/benchmarks.md`.
+
+mod machine;
+mod operator;
+mod stub;
+mod worker;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "turbine-bench", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Drains a preloaded topic through a tumbling sum: events per CPU-second, peak memory.
+    Worker(worker::Options),
+    /// Many apps in phase Running on fake nodes: what the operator writes, asks and holds.
+    Operator(operator::Options),
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    match Arguments::parse().what {
+        What::Worker(options) => worker::measure(&options).await,
+        What::Operator(options) => operator::measure(&options).await,
+    }
+}

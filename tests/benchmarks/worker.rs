@@ -1,0 +1,111 @@
+//! Drains a preloaded topic through a tumbling sum.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use serde_json::json;
+use tempfile::TempDir;
+use turbine_tests::bed::Bed;
+use turbine_tests::cluster::unique;
+use turbine_tests::events::EventPlan;
+use turbine_tests::manifest::AppManifest;
+use turbine_tests::process::tail;
+use turbine_tests::scenario::Topics;
+use turbine_tests::worker::WorkerPlan;
+
+use crate::machine::{describe, say, usage};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[arg(long, default_value_t = 5_000_000)]
+    records: u64,
+    /// Numbers of keys; one run each.
+    #[arg(long, value_delimiter = ',', default_value = "1000,1000000")]
+    keys: Vec<u64>,
+    #[arg(long, default_value_t = 12)]
+    partitions: i32,
+    /// Letters added to each record; 60 make it about 150 bytes long.
+    #[arg(long, default_value_t = 60)]
+    padding: usize,
+    /// Give up after this many seconds.
+    #[arg(long, default_value_t = 1800)]
+    deadline_s: u64,
+}
+
+pub(crate) async fn measure(options: &Options) -> Result<()> {
+    let bed = Bed::from_env()?;
+    describe(&bed.program("turbine-worker"))?;
+    for keys in &options.keys {
+        drain(&bed, options, *keys).await?;
+    }
+    Ok(())
+}
+
+async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
+    let topics = Topics::new(bed, "bench");
+    let input = topics.create("events", options.partitions).await?;
+    let output = topics.name("sums")?;
+    let plan = EventPlan {
+        records: options.records,
+        keys,
+        padding: options.padding,
+        ..EventPlan::default()
+    };
+    let bytes: usize = (0..1_000).map(|at| plan.event(at).value.len()).sum();
+    let loading = Instant::now();
+    let written =
+        topics
+            .kafka()
+            .produce_events(&input, &plan, Some(plan.end_ms() + 3_600_000), None)?;
+    say(&format!(
+        "{keys} keys: {written} records of {} bytes in {} partitions, loaded in {:.0} s",
+        bytes / 1_000,
+        options.partitions,
+        loading.elapsed().as_secs_f64()
+    ))?;
+
+    let app = AppManifest::new(&unique("bench"), &bed.bootstrap, &input, &output).with(
+        "spec.subscriptions.0.windows.0.aggregates",
+        json!([{"sum": "bytes", "as": "bytes_sum"}]),
+    );
+    let folder = TempDir::new()?;
+    let worker_plan = WorkerPlan::new(bed, &app, folder.path())?;
+    let group = format!(
+        "turbine.{}.per-tenant",
+        app.0["metadata"]["name"].as_str().context("a name")?
+    );
+    let ends = topics.kafka().ends(&input)?;
+    let began = Instant::now();
+    let mut worker = worker_plan.start()?;
+    loop {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        if !worker.is_alive()? {
+            bail!("the worker ended:\n{}", tail(&worker.output(), 40));
+        }
+        if topics.kafka().committed(&group, &input)? == ends {
+            break;
+        }
+        if began.elapsed() > Duration::from_secs(options.deadline_s) {
+            bail!(
+                "not drained after {} s:\n{}",
+                options.deadline_s,
+                tail(&worker.output(), 40)
+            );
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let used = usage(worker.pid())?;
+    worker.terminate()?;
+    let status = worker.ended(Duration::from_secs(60)).await?;
+    let results: i64 = topics.kafka().ends(&output)?.values().sum();
+    #[expect(clippy::cast_precision_loss, reason = "millions of records")]
+    let count = written as f64;
+    say(&format!(
+        "{keys} keys: {:.0} events per CPU-second, {:.0} per second; {:.1} CPU-seconds in {seconds:.1} s; peak memory {:.0} MiB; {results} results; ended with {status}",
+        count / used.cpu_seconds,
+        count / seconds,
+        used.cpu_seconds,
+        used.peak_mib,
+    ))
+}
