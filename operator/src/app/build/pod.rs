@@ -1,0 +1,225 @@
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
+    EnvVarSource, HTTPGetAction, KeyToPath, ObjectFieldSelector, PodSecurityContext, PodSpec,
+    PodTemplateSpec, Probe, ProjectedVolumeSource, SeccompProfile, SecretProjection,
+    SecretVolumeSource, SecurityContext, Volume, VolumeMount, VolumeProjection,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::ObjectMeta;
+use serde_json::{Value, json};
+use turbine_crds::assignment::ASSIGNMENT_DIR;
+use turbine_crds::compiled::{
+    COMPILED_APP_DIR, CONTROL_PORT, CONTROL_TOKEN_DIR, KAFKA_SECRET_DIR, STATE_DIR,
+};
+use turbine_crds::control::{HEALTHZ, READYZ};
+
+use super::{Blueprint, BuildError, merge};
+use crate::app::{diff, names};
+
+const CONTAINER: &str = "worker";
+const USER: i64 = 65_532;
+
+/// Grace beyond what the worker's last commit may take: closing stores and the way of the signal.
+const DRAIN_SECONDS: u64 = 30;
+/// A commit waits for the outputs' acknowledgements at most this long (the producers' delivery timeout).
+const DELIVERY_SECONDS: u64 = 120;
+
+/// Template of the worker pods, with the user's overrides merged in.
+pub(super) fn template(of: &Blueprint<'_>) -> Result<Value, BuildError> {
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(names::labels(of.app.name().as_str())),
+            annotations: Some([(names::CONFIG_HASH.to_owned(), config_hash(of)?)].into()),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(spec(of)),
+    };
+    let mut template = serde_json::to_value(&template)?;
+    if let Some(overrides) = of.app.pod_overrides() {
+        merge::merge(&mut template, overrides.patch());
+    }
+    Ok(template)
+}
+
+/// What a worker reads once, at its start: a change of it has to restart the worker. The assignment
+/// is not in it, workers follow that while they run.
+fn config_hash(of: &Blueprint<'_>) -> Result<String, BuildError> {
+    let app = serde_json::to_value(of.app.compiled())?;
+    Ok(diff::digest(&json!([app, of.app.restart_nonce()])))
+}
+
+fn spec(of: &Blueprint<'_>) -> PodSpec {
+    let commit_ms = of
+        .app
+        .compiled()
+        .subscriptions
+        .iter()
+        .map(|subscription| subscription.commit_interval_ms)
+        .max()
+        .unwrap_or(0);
+    let grace = DRAIN_SECONDS + DELIVERY_SECONDS + commit_ms.div_ceil(1_000);
+    PodSpec {
+        service_account_name: Some(names::service_account(of.app.name().as_str())),
+        automount_service_account_token: Some(false),
+        // Each Service of the namespace would put variables into every pod, and some look like settings.
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: i64::try_from(grace).ok(),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(USER),
+            run_as_group: Some(USER),
+            fs_group: Some(USER),
+            // A large volume is not walked at each start.
+            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".to_owned(),
+                ..SeccompProfile::default()
+            }),
+            ..PodSecurityContext::default()
+        }),
+        containers: vec![container(of)],
+        volumes: Some(volumes(of)),
+        ..PodSpec::default()
+    }
+}
+
+fn container(of: &Blueprint<'_>) -> Container {
+    Container {
+        name: CONTAINER.to_owned(),
+        image: Some(of.image.to_owned()),
+        env: Some(vec![EnvVar {
+            name: "POD_NAME".to_owned(),
+            value_from: Some(EnvVarSource {
+                field_ref: Some(ObjectFieldSelector {
+                    api_version: Some("v1".to_owned()),
+                    field_path: "metadata.name".to_owned(),
+                }),
+                ..EnvVarSource::default()
+            }),
+            ..EnvVar::default()
+        }]),
+        ports: Some(vec![ContainerPort {
+            name: Some("control".to_owned()),
+            container_port: i32::from(CONTROL_PORT),
+            protocol: Some("TCP".to_owned()),
+            ..ContainerPort::default()
+        }]),
+        resources: Some(of.app.worker().resources().clone()),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                ..Capabilities::default()
+            }),
+            ..SecurityContext::default()
+        }),
+        // A restore may take long and answers /healthz meanwhile; only a process that never comes
+        // up at all runs into this limit.
+        startup_probe: Some(probe(HEALTHZ, 2, 150)),
+        liveness_probe: Some(probe(HEALTHZ, 10, 6)),
+        readiness_probe: Some(probe(READYZ, 2, 2)),
+        volume_mounts: Some(mounts(of)),
+        ..Container::default()
+    }
+}
+
+fn probe(path: &str, period: i32, failures: i32) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::String("control".to_owned()),
+            scheme: Some("HTTP".to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        period_seconds: Some(period),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(failures),
+        success_threshold: Some(1),
+        ..Probe::default()
+    }
+}
+
+fn mounts(of: &Blueprint<'_>) -> Vec<VolumeMount> {
+    let mount = |name: &str, path: &str, read_only: bool| VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    };
+    let mut mounts = vec![
+        mount(names::VOLUME, STATE_DIR, false),
+        mount("tmp", "/tmp", false),
+        mount("app", COMPILED_APP_DIR, true),
+        mount("assignment", ASSIGNMENT_DIR, true),
+        mount("control", CONTROL_TOKEN_DIR, true),
+    ];
+    if !of.app.secrets().is_empty() {
+        mounts.push(mount("kafka", KAFKA_SECRET_DIR, true));
+    }
+    mounts
+}
+
+fn volumes(of: &Blueprint<'_>) -> Vec<Volume> {
+    let name = of.app.name().as_str();
+    let config_map = |volume: &str, name: String| Volume {
+        name: volume.to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name,
+            default_mode: Some(0o444),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    };
+    let mut volumes = vec![
+        Volume {
+            name: "tmp".to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource::default()),
+            ..Volume::default()
+        },
+        config_map("app", names::app_config(name)),
+        config_map("assignment", names::assignment_config(name)),
+        Volume {
+            name: "control".to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(names::token_secret(name)),
+                default_mode: Some(0o440),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+    ];
+    if !of.app.secrets().is_empty() {
+        volumes.push(kafka_secrets(of));
+    }
+    volumes
+}
+
+/// The keys that the spec names, under the file names that the worker knows; nothing else of those Secrets.
+fn kafka_secrets(of: &Blueprint<'_>) -> Volume {
+    let sources = of
+        .app
+        .secrets()
+        .iter()
+        .map(|file| VolumeProjection {
+            secret: Some(SecretProjection {
+                name: file.secret().to_owned(),
+                items: Some(vec![KeyToPath {
+                    key: file.key().to_owned(),
+                    path: file.file().as_ref().to_owned(),
+                    mode: None,
+                }]),
+                optional: None,
+            }),
+            ..VolumeProjection::default()
+        })
+        .collect();
+    Volume {
+        name: "kafka".to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            default_mode: Some(0o440),
+            sources: Some(sources),
+        }),
+        ..Volume::default()
+    }
+}

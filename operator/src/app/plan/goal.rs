@@ -1,0 +1,153 @@
+//! What should run: which spec, on which layout.
+
+use std::collections::BTreeSet;
+
+use turbine_crds::status::LayoutStatus;
+use turbine_crds::validated::ValidatedApp;
+
+use super::{Act, Known, claims, topics};
+use crate::app::layout;
+use crate::words::Trouble;
+
+/// What the app should be.
+#[derive(Debug)]
+pub struct Goal<'a> {
+    /// What runs, and on which layout; `None` if nothing can run yet.
+    pub run: Option<Run<'a>>,
+    /// Why the current spec is not what runs.
+    pub refused: Option<Trouble>,
+    /// What the spec or the broker asks for that the layout cannot give.
+    pub rescale: Vec<String>,
+    /// Claims of an earlier life that go before a new one begins.
+    pub discard: Vec<Act>,
+}
+
+/// A spec on a layout.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub app: &'a ValidatedApp,
+    /// `None`: the current spec, which is to be accepted.
+    pub revision: Option<&'a str>,
+    pub layout: LayoutStatus,
+    /// Names of the subscriptions that run.
+    pub running: BTreeSet<String>,
+    /// The layout was found on kept volumes.
+    pub adopted: bool,
+}
+
+/// Chooses the current spec if it can run, else the accepted one.
+pub fn choose<'a>(known: &Known<'a>) -> Goal<'a> {
+    let mut goal = Goal {
+        run: None,
+        refused: None,
+        rescale: Vec::new(),
+        discard: Vec::new(),
+    };
+    let on_disk = match &known.specs.current {
+        Ok(current) => claims::on_disk(known, current),
+        Err(_) => claims::journalled(known),
+    };
+    let on_disk = match on_disk {
+        Ok(on_disk) => on_disk,
+        Err(trouble) => {
+            goal.refused = Some(trouble);
+            return goal;
+        }
+    };
+    if let claims::OnDisk::Discard(acts) = on_disk {
+        goal.discard = acts;
+        return goal;
+    }
+    let (layout, adopted) = on_disk.layout();
+
+    match known
+        .specs
+        .current
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|current| current_run(known, current, layout.as_ref(), adopted))
+    {
+        Ok(run) => {
+            goal.rescale = layout::differences(run.app, &run.layout, &known.asked.counts());
+            goal.run = Some(run);
+        }
+        Err(trouble) => {
+            goal.refused = Some(trouble);
+            if let (Some(accepted), Some(layout)) = (&known.specs.accepted, layout) {
+                let running = subscriptions(&accepted.validated);
+                goal.rescale =
+                    layout::differences(&accepted.validated, &layout, &known.asked.counts());
+                goal.run = Some(Run {
+                    app: &accepted.validated,
+                    revision: Some(&accepted.revision),
+                    layout,
+                    running,
+                    adopted: false,
+                });
+            }
+        }
+    }
+    goal
+}
+
+fn current_run<'a>(
+    known: &Known<'a>,
+    current: &'a ValidatedApp,
+    layout: Option<&LayoutStatus>,
+    adopted: bool,
+) -> Result<Run<'a>, Trouble> {
+    if let Some(by) = &known.asked.taken_by {
+        return Err(Trouble::IdentityTaken {
+            app_id: current.app_id().to_string(),
+            by: by.clone(),
+        });
+    }
+    // Without a record of what ran, everything that is on disk may have.
+    let running = known.specs.accepted.as_ref().map_or_else(
+        || {
+            let all = layout.map(|layout| layout.subscriptions.iter());
+            all.into_iter()
+                .flatten()
+                .map(|of| of.name.clone())
+                .collect()
+        },
+        |accepted| subscriptions(&accepted.validated),
+    );
+    let counts = topics::with_planned(current, known.asked.counts());
+    let layout =
+        layout::needed(current, layout, &running, &counts, known.fresh).map_err(|trouble| {
+            match (&trouble, &known.asked.kafka) {
+                // Not missing: nobody could be asked.
+                (Trouble::InputTopicMissing { .. }, Some(Err(why))) => why.clone(),
+                _ => trouble,
+            }
+        })?;
+    let unchanged = known
+        .specs
+        .accepted
+        .as_ref()
+        .is_some_and(|accepted| accepted.app.spec == known.seen.app.spec);
+    Ok(Run {
+        app: current,
+        revision: if unchanged {
+            known
+                .specs
+                .accepted
+                .as_ref()
+                .map(|accepted| accepted.revision.as_str())
+        } else {
+            None
+        },
+        layout,
+        running: subscriptions(current),
+        adopted,
+    })
+}
+
+fn subscriptions(app: &ValidatedApp) -> BTreeSet<String> {
+    app.compiled()
+        .subscriptions
+        .iter()
+        .map(|of| of.name.clone())
+        .collect()
+}

@@ -1,0 +1,310 @@
+//! The worker pods: who is ready, who waits for what, who is stuck.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use turbine_crds::assignment::AssignmentDocument;
+use turbine_crds::control::{TaskState, WorkerStatus};
+use turbine_crds::status::{HaltedTask, LayoutStatus, SubscriptionStatus};
+
+use super::{Act, Known};
+use crate::app::names;
+use crate::app::seen::{going, label, name_of, text, time, uid_of};
+use crate::cluster::Kind;
+use crate::workers::WorkerAnswer;
+
+/// How long a pod of an old revision may be unable to start before it is replaced. A worker that
+/// restores is running and never counts as unable, however long it takes.
+const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(30);
+
+/// Why a pod does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hindrance {
+    /// Constant, for conditions.
+    pub reason: String,
+    pub message: String,
+}
+
+/// The pods and what the workers in them say.
+#[derive(Debug, Default)]
+pub struct Workers {
+    /// Pods that exist and are not going away.
+    pub existing: i32,
+    /// Pods that exist, those going away included.
+    pub present: i32,
+    pub ready: i32,
+    /// The first thing that keeps a pod from running.
+    pub hindrance: Option<Hindrance>,
+    /// The first worker that is not on the current epoch with all its tasks, and how.
+    pub behind: Option<String>,
+    pub subscriptions: Vec<SubscriptionStatus>,
+    pub version: Option<String>,
+}
+
+/// Looks at pods and reports of the layout's workers.
+pub fn look(
+    known: &Known<'_>,
+    layout: &LayoutStatus,
+    document: &AssignmentDocument,
+    expected: &[String],
+) -> Workers {
+    let mut workers = Workers {
+        present: i32::try_from(known.seen.pods.len()).unwrap_or(i32::MAX),
+        ..Workers::default()
+    };
+    let mut reports: BTreeMap<&str, &WorkerStatus> = BTreeMap::new();
+    for name in expected {
+        let Some(pod) = known.seen.pods.iter().find(|pod| name_of(pod) == name) else {
+            continue;
+        };
+        if !going(pod) {
+            workers.existing += 1;
+        }
+        if ready(pod) {
+            workers.ready += 1;
+        }
+        if workers.hindrance.is_none() {
+            workers.hindrance = hindrance(known, pod);
+        }
+        match known.asked.workers.get(name) {
+            Some((_, WorkerAnswer::Status(status))) => {
+                reports.insert(name, status);
+                if workers.behind.is_none() {
+                    workers.behind = behind(status, document, name);
+                }
+            }
+            Some((_, WorkerAnswer::Silent(why))) => {
+                workers
+                    .behind
+                    .get_or_insert(format!("worker {name} does not answer the operator: {why}"));
+            }
+            None => {
+                workers
+                    .behind
+                    .get_or_insert(format!("pod {name} is not running yet"));
+            }
+        }
+    }
+    workers.version = reports.values().map(|status| status.version.clone()).max();
+    workers.subscriptions = subscriptions(layout, document, &reports);
+    workers
+}
+
+fn subscriptions(
+    layout: &LayoutStatus,
+    document: &AssignmentDocument,
+    reports: &BTreeMap<&str, &WorkerStatus>,
+) -> Vec<SubscriptionStatus> {
+    layout
+        .subscriptions
+        .iter()
+        .filter(|laid| {
+            document
+                .tasks
+                .iter()
+                .any(|task| task.subscription == laid.name)
+        })
+        .map(|laid| {
+            let mut status = SubscriptionStatus {
+                name: laid.name.clone(),
+                partitions: laid.partitions,
+                ..SubscriptionStatus::default()
+            };
+            for report in reports.values() {
+                for task in report
+                    .tasks
+                    .iter()
+                    .filter(|task| task.subscription == laid.name)
+                {
+                    if task.state == TaskState::Running {
+                        status.running_tasks += 1;
+                    }
+                    if let Some(halt) = &task.halt {
+                        status.halted.push(HaltedTask {
+                            partition: task.partition,
+                            reason: halt.reason.clone(),
+                            message: halt.message.clone(),
+                        });
+                    }
+                }
+            }
+            status.halted.sort_by_key(|halted| halted.partition);
+            status
+        })
+        .collect()
+}
+
+/// In what a worker is behind its document, if in anything.
+fn behind(status: &WorkerStatus, document: &AssignmentDocument, pod: &str) -> Option<String> {
+    if status.epoch != Some(document.epoch) {
+        return Some(format!(
+            "worker {pod} runs epoch {}, not {}",
+            status
+                .epoch
+                .map_or_else(|| "none".to_owned(), |epoch| epoch.to_string()),
+            document.epoch
+        ));
+    }
+    document
+        .tasks
+        .iter()
+        .filter(|task| task.pod == pod)
+        .find_map(|task| {
+            let state = status
+                .tasks
+                .iter()
+                .find(|of| of.subscription == task.subscription && of.partition == task.partition)
+                .map(|of| of.state);
+            match state {
+                Some(TaskState::Running) => None,
+                Some(state) => Some(format!(
+                    "task {}/{} on {pod} is {state}",
+                    task.subscription, task.partition
+                )),
+                None => Some(format!(
+                    "task {}/{} is not on {pod} yet",
+                    task.subscription, task.partition
+                )),
+            }
+        })
+}
+
+/// Workers that run another epoch than the document's: they are given it.
+pub fn pushes(known: &Known<'_>, document: &AssignmentDocument, expected: &[String]) -> Vec<Act> {
+    known
+        .asked
+        .workers
+        .iter()
+        .filter(|(pod, _)| expected.contains(pod))
+        .filter_map(|(_, (target, answer))| match answer {
+            WorkerAnswer::Status(status)
+                if status.epoch < Some(document.epoch) && !status.draining =>
+            {
+                Some(Act::Push {
+                    target: target.clone(),
+                    document: document.clone(),
+                })
+            }
+            WorkerAnswer::Status(_) | WorkerAnswer::Silent(_) => None,
+        })
+        .collect()
+}
+
+/// The one pod of an old revision that cannot become ready and stands in the way of the new one.
+/// Its volume stays.
+pub fn stuck(known: &Known<'_>, stateful_set: &Value) -> Option<Act> {
+    let wanted = text(stateful_set, "/status/updateRevision")?;
+    let judged = stateful_set.pointer("/status/observedGeneration")
+        == stateful_set.pointer("/metadata/generation");
+    if !judged {
+        return None;
+    }
+    known
+        .seen
+        .pods
+        .iter()
+        .filter(|pod| !going(pod) && !ready(pod))
+        .filter(|pod| {
+            label(pod, "controller-revision-hash").is_some_and(|revision| revision != wanted)
+        })
+        .find_map(|pod| {
+            let why = cannot_start(pod)?;
+            let since = condition_time(pod, "Ready")
+                .or_else(|| time(pod, "/metadata/creationTimestamp"))?;
+            (known.now.duration_since(since) >= STUCK_AFTER).then(|| Act::ReplacePod {
+                name: name_of(pod).to_owned(),
+                uid: uid_of(pod).to_owned(),
+                why,
+            })
+        })
+}
+
+fn condition<'a>(pod: &'a Value, type_: &str) -> Option<&'a Value> {
+    pod.pointer("/status/conditions")?
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == type_)
+}
+
+fn condition_time(pod: &Value, type_: &str) -> Option<Timestamp> {
+    time(condition(pod, type_)?, "/lastTransitionTime")
+}
+
+fn ready(pod: &Value) -> bool {
+    !going(pod) && condition(pod, "Ready").is_some_and(|condition| condition["status"] == "True")
+}
+
+/// Why the pod will not start by itself, if so: an image, a configuration, a crash loop, or no node.
+fn cannot_start(pod: &Value) -> Option<String> {
+    waiting(pod)
+        .map(|(reason, message)| format!("{reason}: {message}"))
+        .or_else(|| unscheduled(pod).map(str::to_owned))
+}
+
+fn waiting(pod: &Value) -> Option<(&str, &str)> {
+    ["/status/initContainerStatuses", "/status/containerStatuses"]
+        .iter()
+        .filter_map(|pointer| pod.pointer(pointer)?.as_array())
+        .flatten()
+        .find_map(|container| {
+            let reason = text(container, "/state/waiting/reason")?;
+            let message = text(container, "/state/waiting/message").unwrap_or_default();
+            matches!(
+                reason,
+                "ErrImagePull"
+                    | "ImagePullBackOff"
+                    | "InvalidImageName"
+                    | "ErrImageNeverPull"
+                    | "CrashLoopBackOff"
+                    | "CreateContainerConfigError"
+                    | "CreateContainerError"
+                    | "RunContainerError"
+            )
+            .then_some((reason, message))
+        })
+}
+
+fn unscheduled(pod: &Value) -> Option<&str> {
+    let condition = condition(pod, "PodScheduled")?;
+    (condition["status"] == "False")
+        .then(|| condition["message"].as_str().unwrap_or("no reason given"))
+}
+
+fn hindrance(known: &Known<'_>, pod: &Value) -> Option<Hindrance> {
+    let name = name_of(pod);
+    if let Some((reason, message)) = waiting(pod) {
+        let reason = match reason {
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+                "ImagePullFailed"
+            }
+            "CrashLoopBackOff" => "WorkerCrashes",
+            _ => "ContainerNotCreated",
+        };
+        return Some(Hindrance {
+            reason: reason.to_owned(),
+            message: format!("pod {name} cannot start: {message}"),
+        });
+    }
+    let says = unscheduled(pod)?;
+    let claim = format!("{}-{name}", names::VOLUME);
+    let found = known.seen.claims.iter().find(|of| name_of(of) == claim);
+    Some(
+        match found.filter(|claim| text(claim, "/status/phase") == Some("Pending")) {
+            Some(claim) => Hindrance {
+                reason: "VolumePending".to_owned(),
+                message: format!(
+                    "{} {} waits for a volume of storage class {}; the scheduler says: {says}",
+                    Kind::PersistentVolumeClaim,
+                    name_of(claim),
+                    text(claim, "/spec/storageClassName")
+                        .unwrap_or("(none; the cluster has no default class)"),
+                ),
+            },
+            None => Hindrance {
+                reason: "Unschedulable".to_owned(),
+                message: format!("no node takes pod {name}; the scheduler says: {says}"),
+            },
+        },
+    )
+}

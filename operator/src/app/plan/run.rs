@@ -1,0 +1,455 @@
+//! The plan of an app that is to run, or to stand still with its state kept.
+
+use turbine_crds::app::OnDelete;
+use turbine_crds::assignment::AssignmentDocument;
+use turbine_crds::status::{LayoutStatus, Phase, TurbineAppStatus};
+use turbine_crds::validated::ValidatedApp;
+
+use super::goal::{self, Goal, Run};
+use super::pods::{self, Workers};
+use super::verdict::{self, Standing};
+use super::{Act, Known, Plan, Why, claims, topics};
+use crate::app::build::{self, Blueprint, BuildError, Built};
+use crate::app::seen::{controller_of, going, label, name_of, text, uid_of};
+use crate::app::{diff, layout, names};
+use crate::cluster::Kind;
+use crate::words::Trouble;
+
+/// Accepted specs that are kept, the current one included.
+const KEPT_REVISIONS: usize = 5;
+
+/// The next status and acts of a living app.
+pub fn plan(known: &Known<'_>) -> Plan {
+    let goal = goal::choose(known);
+    let mut standing = Standing::new(known, &goal);
+    let acts = match act(known, &goal, &mut standing) {
+        Ok(acts) => acts,
+        Err(trouble) => {
+            standing.trouble.get_or_insert(trouble);
+            Vec::new()
+        }
+    };
+    verdict::give(known, &goal, standing, acts)
+}
+
+fn defect(error: &BuildError) -> Trouble {
+    Trouble::Act {
+        reason: "OperatorDefect",
+        message: error.to_string(),
+        category: turbine_protocol::Category::Bug,
+        person_must_act: true,
+    }
+}
+
+fn act(known: &Known<'_>, goal: &Goal<'_>, standing: &mut Standing) -> Result<Vec<Act>, Trouble> {
+    if !goal.discard.is_empty() {
+        standing.doing = Some(
+            "the volumes of the earlier app are being deleted, as spec.state.onRecreate asks"
+                .to_owned(),
+        );
+        return Ok(goal.discard.clone());
+    }
+    let Some(run) = &goal.run else {
+        return finalizer(known, None);
+    };
+    let stored = known.seen.status();
+    let suspended = suspended(known, run.app);
+    standing.suspended = suspended;
+    if suspended && stored.layout.is_none() && !run.adopted {
+        // Nothing is there that would have to be stopped, so nothing is made.
+        return finalizer(known, Some(run.app));
+    }
+    if known.default_image.is_none() && run.app.worker().image().is_none() {
+        return Err(Trouble::NoWorkerImage);
+    }
+
+    // The journal: what is accepted, on which layout, with which topics. First the record of the
+    // spec, then the status that names it, then everything that follows from it.
+    let mut acts = finalizer(known, Some(run.app))?;
+    if !acts.is_empty() {
+        return Ok(acts);
+    }
+    let revision = match run.revision {
+        Some(revision) => revision.to_owned(),
+        None => {
+            let record = build::revision(
+                &known.seen.namespace(),
+                &known.seen.name(),
+                &known.seen.uid(),
+                known.seen.generation(),
+                &known.seen.app.spec,
+            )
+            .map_err(|error| defect(&error))?;
+            let name = record.name.clone();
+            if !known.seen.revisions.iter().any(|of| name_of(of) == name) {
+                return Ok(vec![Act::CreateRevision(record)]);
+            }
+            name
+        }
+    };
+    let topics = topics::compare(known, run.app);
+    standing.topics = Some(topics.trouble.clone());
+    standing.journal(revision, run.layout.clone(), topics.status.clone());
+    if standing.unrecorded(&stored) {
+        return Ok(Vec::new());
+    }
+
+    if !suspended {
+        acts.extend(topics.acts);
+        if !acts.is_empty() {
+            standing.doing = Some("topics are being created".to_owned());
+            return Ok(acts);
+        }
+        let started = known
+            .seen
+            .child(
+                Kind::StatefulSet,
+                &names::stateful_set(run.app.name().as_str()),
+            )
+            .is_some();
+        if let (Some(trouble), false) = (topics.trouble, started) {
+            // No pod before its topics are known to be there.
+            return Err(trouble);
+        }
+    }
+    let document = layout::document(run.app, &run.layout, &run.running)
+        .map_err(|error| Trouble::act(&error))?;
+    acts.extend(children(known, run, &document, suspended, standing)?);
+    Ok(acts)
+}
+
+/// A spec that says suspend is heeded as soon as it is valid, also while something else in it has to wait.
+fn suspended(known: &Known<'_>, effective: &ValidatedApp) -> bool {
+    known
+        .specs
+        .current
+        .as_ref()
+        .map_or_else(|_| effective.suspended(), ValidatedApp::suspended)
+}
+
+fn children(
+    known: &Known<'_>,
+    run: &Run<'_>,
+    document: &AssignmentDocument,
+    suspended: bool,
+    standing: &mut Standing,
+) -> Result<Vec<Act>, Trouble> {
+    let uid = known.seen.uid();
+    let image = run
+        .app
+        .worker()
+        .image()
+        .or(known.default_image)
+        .ok_or(Trouble::NoWorkerImage)?;
+    let stateful_set = known.seen.child(
+        Kind::StatefulSet,
+        &names::stateful_set(run.app.name().as_str()),
+    );
+    let claims = claims::of_layout(known, run.app, &run.layout);
+    let growth = claims::grow(&claims, run.app);
+    let size = template_size(stateful_set, run.app, growth.acts.is_empty());
+    let blueprint = Blueprint {
+        app: run.app,
+        uid: &uid,
+        layout: &run.layout,
+        document,
+        image,
+        replicas: if suspended { 0 } else { run.layout.replicas },
+        volume_size: &size.text,
+    };
+
+    // What a volume holds is on it before a worker can learn of a new layout.
+    let mut acts = claims::mark(&claims, &blueprint).map_err(|error| defect(&error))?;
+    let objects = build::objects(&blueprint).map_err(|error| defect(&error))?;
+    for built in &objects {
+        ours(known, built)?;
+    }
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for built in objects {
+        let kind = built.kind;
+        if let Some(act) = apply(known, built, &size) {
+            if kind == Kind::ServiceAccount {
+                &mut first
+            } else {
+                &mut rest
+            }
+            .push(act);
+        }
+    }
+    acts.extend(first);
+    acts.extend(token(known, &blueprint)?);
+    acts.extend(rest);
+    acts.extend(growth.acts);
+    acts.extend(stateful_set.and_then(|stateful_set| pods::stuck(known, stateful_set)));
+    acts.extend(orphans(known, run.app));
+    acts.extend(old_revisions(known, standing));
+
+    let expected = if suspended {
+        Vec::new()
+    } else {
+        names::pods(run.app.name().as_str(), run.layout.replicas)
+    };
+    acts.extend(pods::pushes(known, document, &expected));
+    standing.growing = growth.pending;
+    standing.provisioned = stateful_set.is_some();
+    standing.workers = Some(pods::look(known, &run.layout, document, &expected));
+    standing.expected = run.layout.replicas;
+    Ok(acts)
+}
+
+/// Size in the claim template, and whether the `StatefulSet` has to be made again to carry it.
+struct TemplateSize {
+    text: String,
+    remake: bool,
+}
+
+fn template_size(
+    stateful_set: Option<&serde_json::Value>,
+    app: &ValidatedApp,
+    claims_have_grown: bool,
+) -> TemplateSize {
+    const SIZE: &str = "/spec/volumeClaimTemplates/0/spec/resources/requests/storage";
+    let wanted = app.volume().size();
+    let live = stateful_set.and_then(|live| Some((text(live, SIZE)?, claims::bytes(live, SIZE)?)));
+    match live {
+        Some((_, bytes)) if bytes < wanted.bytes() && claims_have_grown => TemplateSize {
+            text: wanted.as_str().to_owned(),
+            remake: true,
+        },
+        // The template cannot change in place, and a smaller one was refused before.
+        Some((text, _)) => TemplateSize {
+            text: text.to_owned(),
+            remake: false,
+        },
+        None => TemplateSize {
+            text: wanted.as_str().to_owned(),
+            remake: false,
+        },
+    }
+}
+
+/// Whether an object of our name is ours, or may become ours.
+fn ours(known: &Known<'_>, built: &Built) -> Result<(), Trouble> {
+    let Some(live) = known.seen.child(built.kind, &built.name) else {
+        return Ok(());
+    };
+    let name = built.name.clone();
+    match controller_of(live) {
+        Some((_, _, uid)) if uid == known.seen.uid() => {
+            if going(live) {
+                return Err(Trouble::FormerObjectGoing {
+                    kind: built.kind,
+                    name,
+                });
+            }
+            Ok(())
+        }
+        Some(("TurbineApp", owner, _)) if owner == known.seen.name() => {
+            Err(Trouble::FormerObjectGoing {
+                kind: built.kind,
+                name,
+            })
+        }
+        // Left behind by an app that was deleted without its children.
+        None if label(live, names::APP) == Some(known.seen.name().as_str()) && !going(live) => {
+            Ok(())
+        }
+        Some(_) | None => Err(Trouble::ForeignObject {
+            kind: built.kind,
+            name,
+        }),
+    }
+}
+
+fn apply(known: &Known<'_>, mut built: Built, size: &TemplateSize) -> Option<Act> {
+    let Some(live) = known.seen.child(built.kind, &built.name) else {
+        return Some(Act::Apply {
+            built,
+            why: Why::Missing,
+        });
+    };
+    if built.kind == Kind::StatefulSet && (size.remake || another_life(live, &built)) {
+        return Some(Act::ReleaseStatefulSet {
+            name: built.name,
+            uid: uid_of(live).to_owned(),
+        });
+    }
+    if diff::holds(live, &built.object) {
+        return None;
+    }
+    let replicas = |object: &serde_json::Value| {
+        object
+            .pointer("/spec/replicas")
+            .and_then(serde_json::Value::as_i64)
+    };
+    let stamp = |object: &serde_json::Value| {
+        object.get("metadata").and_then(|metadata| {
+            metadata
+                .get("annotations")?
+                .get(names::APPLIED)?
+                .as_str()
+                .map(str::to_owned)
+        })
+    };
+    let why = match (replicas(live), replicas(&built.object)) {
+        (Some(from), Some(to)) if from != to && stamp(live) == stamp(&built.object) => {
+            Why::Scaled { from, to }
+        }
+        _ => Why::Changed,
+    };
+    // Guarded: what was read is what is changed, so a deposed operator changes nothing.
+    built.object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    Some(Act::Apply { built, why })
+}
+
+/// The claim template of a `StatefulSet` that an earlier app left behind names that app's life.
+fn another_life(live: &serde_json::Value, built: &Built) -> bool {
+    const MARKS: &str = "/spec/volumeClaimTemplates/0/metadata/annotations";
+    live.pointer(MARKS) != built.object.pointer(MARKS)
+}
+
+fn token(known: &Known<'_>, blueprint: &Blueprint<'_>) -> Result<Vec<Act>, Trouble> {
+    let marks = build::token_secret_marks(blueprint).map_err(|error| defect(&error))?;
+    ours(known, &marks)?;
+    Ok(match known.seen.child(Kind::Secret, &marks.name) {
+        None => vec![Act::CreateToken],
+        Some(live) => {
+            let owner = marks.object.pointer("/metadata/ownerReferences");
+            if owner.is_some_and(|owner| diff::holds(&live["metadata"]["ownerReferences"], owner)) {
+                Vec::new()
+            } else {
+                vec![Act::Apply {
+                    built: marks,
+                    why: Why::Changed,
+                }]
+            }
+        }
+    })
+}
+
+/// Objects that carry our label and uid and are none of those that the app is made of now.
+fn orphans(known: &Known<'_>, app: &ValidatedApp) -> Vec<Act> {
+    let current = names::objects(app.name().as_str());
+    let uid = known.seen.uid();
+    known
+        .seen
+        .children
+        .iter()
+        .filter(|(key, object)| {
+            !current.contains(key)
+                && !going(object)
+                && controller_of(object).is_some_and(|(_, _, owner)| owner == uid)
+        })
+        .map(|((kind, name), object)| Act::DeleteOrphan {
+            kind: *kind,
+            name: name.clone(),
+            uid: uid_of(object).to_owned(),
+        })
+        .collect()
+}
+
+fn old_revisions(known: &Known<'_>, standing: &Standing) -> Vec<Act> {
+    let mut old: Vec<_> = known
+        .seen
+        .revisions
+        .iter()
+        .filter(|of| Some(name_of(of)) != standing.accepted())
+        .filter(|of| controller_of(of).is_some_and(|(_, _, uid)| uid == known.seen.uid()))
+        .collect();
+    old.sort_by_key(|of| {
+        std::cmp::Reverse(of.pointer("/revision").and_then(serde_json::Value::as_i64))
+    });
+    old.into_iter()
+        .skip(KEPT_REVISIONS - 1)
+        .map(|of| Act::DeleteRevision {
+            name: name_of(of).to_owned(),
+            uid: uid_of(of).to_owned(),
+        })
+        .collect()
+}
+
+/// The finalizer is there only while something outside would have to be cleaned up.
+fn finalizer(known: &Known<'_>, app: Option<&ValidatedApp>) -> Result<Vec<Act>, Trouble> {
+    let Some(app) = app else {
+        return Ok(Vec::new());
+    };
+    let wanted =
+        app.topics_on_delete() == OnDelete::Delete || app.volume().on_delete() == OnDelete::Delete;
+    let present: Vec<String> = known
+        .seen
+        .app
+        .metadata
+        .finalizers
+        .clone()
+        .unwrap_or_default();
+    let there = present.iter().any(|of| of == names::FINALIZER);
+    Ok(match (wanted, there) {
+        (true, false) => {
+            let mut finalizers = present;
+            finalizers.push(names::FINALIZER.to_owned());
+            vec![Act::SetFinalizers(finalizers)]
+        }
+        (false, true) => vec![Act::SetFinalizers(
+            present
+                .into_iter()
+                .filter(|of| of != names::FINALIZER)
+                .collect(),
+        )],
+        (true, true) | (false, false) => Vec::new(),
+    })
+}
+
+/// The phase that journal and world amount to.
+pub fn phase(
+    standing: &Standing,
+    layout: Option<&LayoutStatus>,
+    blocked: bool,
+    acting: bool,
+) -> Phase {
+    let pods = standing
+        .workers
+        .as_ref()
+        .map_or(0, |workers| workers.present);
+    if standing.suspended {
+        return if pods > 0 {
+            Phase::Stopping
+        } else {
+            Phase::Suspended
+        };
+    }
+    if layout.is_none() {
+        return if blocked {
+            Phase::Failed
+        } else {
+            Phase::Pending
+        };
+    }
+    if !standing.provisioned {
+        return if blocked {
+            Phase::Failed
+        } else {
+            Phase::Provisioning
+        };
+    }
+    let all = standing
+        .workers
+        .as_ref()
+        .is_some_and(|workers| serving(workers, standing.expected));
+    if all && !acting {
+        Phase::Running
+    } else {
+        Phase::Starting
+    }
+}
+
+/// Whether every worker of the layout is ready and runs what it should.
+pub fn serving(workers: &Workers, expected: i32) -> bool {
+    workers.existing == expected && workers.ready == expected && workers.behind.is_none()
+}
+
+/// Fields of the status that are on record before anything follows from them.
+pub fn same_journal(one: &TurbineAppStatus, other: &TurbineAppStatus) -> bool {
+    one.layout == other.layout
+        && one.accepted_revision == other.accepted_revision
+        && one.topics == other.topics
+}

@@ -1,0 +1,154 @@
+//! Topics: which ones the app needs, which of them are made, and whether they are there.
+
+use turbine_crds::status::{TopicRole, TopicStatus};
+use turbine_crds::validated::ValidatedApp;
+
+use super::{Act, Known};
+use crate::app::layout::Counts;
+use crate::kafka::TopicWanted;
+use crate::words::Trouble;
+
+/// A topic that the app writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Written {
+    name: String,
+    role: TopicRole,
+    /// Count if it is made; `None` while that of the input is unknown.
+    partitions: Option<i32>,
+}
+
+fn written(app: &ValidatedApp, counts: &Counts) -> Vec<Written> {
+    let mut all: Vec<Written> = Vec::new();
+    let mut add = |one: Written| match all.iter_mut().find(|of| of.name == one.name) {
+        // Shared by several: the one that needs most decides.
+        Some(of) => of.partitions = of.partitions.max(one.partitions),
+        None => all.push(one),
+    };
+    for subscription in &app.compiled().subscriptions {
+        let input = counts.get(&subscription.topic).copied();
+        add(Written {
+            name: subscription.output.topic.clone(),
+            role: TopicRole::Output,
+            partitions: subscription.output.partitions.or(input),
+        });
+        if let Some(dlq) = &subscription.dlq {
+            add(Written {
+                name: dlq.clone(),
+                role: TopicRole::DeadLetter,
+                partitions: input,
+            });
+        }
+    }
+    all
+}
+
+/// Counts, with those that topics will have once they are made: a subscription may read what another one writes.
+pub fn with_planned(app: &ValidatedApp, mut counts: Counts) -> Counts {
+    if counts.is_empty() {
+        return counts;
+    }
+    loop {
+        let before = counts.len();
+        for topic in written(app, &counts) {
+            if let Some(partitions) = topic.partitions {
+                counts.entry(topic.name).or_insert(partitions);
+            }
+        }
+        if counts.len() == before {
+            return counts;
+        }
+    }
+}
+
+/// How the app's topics stand.
+#[derive(Debug, Default)]
+pub struct Topics {
+    /// What goes on record.
+    pub status: Vec<TopicStatus>,
+    /// Topics to make, once they are on record.
+    pub acts: Vec<Act>,
+    /// Why they are not all there.
+    pub trouble: Option<Trouble>,
+}
+
+/// Compares the topics that the app needs with those that are there.
+pub fn compare(known: &Known<'_>, app: &ValidatedApp) -> Topics {
+    let recorded = known.seen.status().topics;
+    let counts = match &known.asked.kafka {
+        Some(Ok(seen)) => seen.counts.clone(),
+        Some(Err(trouble)) => {
+            return Topics {
+                status: recorded,
+                trouble: Some(trouble.clone()),
+                acts: Vec::new(),
+            };
+        }
+        None => {
+            return Topics {
+                status: recorded,
+                ..Topics::default()
+            };
+        }
+    };
+    let planned = with_planned(app, counts.clone());
+    let mut topics = Topics::default();
+    let outputs = written(app, &planned);
+    for subscription in &app.compiled().subscriptions {
+        if outputs.iter().any(|of| of.name == subscription.topic)
+            || topics.status.iter().any(|of| of.name == subscription.topic)
+        {
+            continue;
+        }
+        match counts.get(&subscription.topic) {
+            Some(partitions) => topics.status.push(TopicStatus {
+                name: subscription.topic.clone(),
+                role: TopicRole::Input,
+                partitions: *partitions,
+                created: false,
+            }),
+            None => {
+                topics.trouble.get_or_insert(Trouble::InputTopicMissing {
+                    topic: subscription.topic.clone(),
+                    subscription: subscription.name.clone(),
+                });
+            }
+        }
+    }
+    for topic in outputs {
+        let record = recorded.iter().find(|of| of.name == topic.name);
+        let exists = counts.get(&topic.name).copied();
+        let Some(partitions) = exists.or(topic.partitions) else {
+            continue;
+        };
+        // Found there and not on record: somebody else's. Not found: it will be ours, and is put on
+        // record as such before it is made.
+        let created = match exists {
+            Some(_) => record.is_some_and(|of| of.created),
+            None => true,
+        };
+        if exists.is_none() {
+            topics.acts.push(Act::CreateTopic(TopicWanted {
+                name: topic.name.clone(),
+                partitions,
+                replication_factor: app.compiled().topics.replication_factor,
+                config: app.compiled().topics.config.clone(),
+            }));
+        }
+        topics.status.push(TopicStatus {
+            name: topic.name,
+            role: topic.role,
+            partitions,
+            created,
+        });
+    }
+    // Topics that a former spec had made stay on record: they may have to be cleaned up one day.
+    for record in recorded {
+        if record.created && !topics.status.iter().any(|of| of.name == record.name) {
+            topics.status.push(record);
+        }
+    }
+    topics
+        .status
+        .sort_by(|one, other| one.name.cmp(&other.name));
+    topics
+}

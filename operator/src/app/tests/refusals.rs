@@ -1,0 +1,289 @@
+//! What is refused, in which words, and that it goes away by itself once the cause does.
+
+use serde_json::json;
+use turbine_crds::status::Phase;
+
+use super::{app, running, with, world};
+use crate::app::Pace;
+use crate::app::tests::subscription;
+use crate::cluster::Kind;
+
+#[tokio::test]
+async fn a_count_that_does_not_divide_960_starts_nothing_and_names_its_neighbours() {
+    let world = world();
+    world.with(|state| state.topics.insert("in".to_owned(), 7));
+    world.apply_app(app());
+    let outcome = world.settle("a").await;
+    assert_eq!(outcome.pace, Pace::Blocked);
+    let (is, reason, message) = world.condition("a", "TopicsReady");
+    assert_eq!(
+        (is.as_str(), reason.as_str()),
+        ("False", "PartitionCountNotDivisor")
+    );
+    for word in ["`in`", "7 partitions", "6 and 8"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert_eq!(world.condition("a", "Stalled").0, "True");
+    world.with(|state| {
+        assert!(!state.has(Kind::StatefulSet, "a"));
+        assert!(!state.topics.contains_key("s-out"));
+        state.topics.insert("in".to_owned(), 8);
+    });
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+    assert_eq!(world.condition("a", "Stalled").0, "False");
+}
+
+#[tokio::test]
+async fn a_missing_input_is_named_never_made_and_waited_for() {
+    let world = world();
+    world.with(|state| state.topics.clear());
+    world.apply_app(app());
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "Ready").1, "InputTopicMissing");
+    assert!(
+        world.with(|state| state.topics.is_empty() && state.names(Kind::StatefulSet).is_empty())
+    );
+    world.with(|state| state.topics.insert("in".to_owned(), 4));
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+}
+
+#[tokio::test]
+async fn without_kafka_nothing_starts_and_what_runs_goes_on() {
+    let world = world();
+    world.with(|state| state.kafka_down = true);
+    world.apply_app(app());
+    let outcome = world.settle("a").await;
+    assert_eq!(outcome.pace, Pace::Blocked);
+    assert_eq!(world.condition("a", "Ready").1, "KafkaUnreachable");
+    assert_eq!(world.condition("a", "Stalled").0, "False");
+    world.with(|state| state.kafka_down = false);
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+
+    world.with(|state| state.kafka_down = true);
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "TopicsReady").0, "Unknown");
+    assert_eq!(world.condition("a", "Degraded").0, "True");
+    assert_eq!(world.with(|state| state.names(Kind::Pod)).len(), 2);
+    world.with(|state| state.kafka_down = false);
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "Degraded").0, "False");
+}
+
+#[tokio::test]
+async fn a_bad_spec_leaves_the_running_app_alone() {
+    let world = running().await;
+    let before = world.with(|state| state.get(Kind::StatefulSet, "a").cloned());
+    let mut bad = app();
+    bad["spec"]["subscriptions"][0]["partitionKey"] = json!("no_such_column");
+    bad["spec"]["restartNonce"] = json!("would restart");
+    world.apply_app(bad);
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "SpecValid").0, "False");
+    assert_eq!(world.condition("a", "Stalled").0, "True");
+    assert!(!world.is_ready("a"));
+    assert_eq!(world.status("a").phase, Some(Phase::Running));
+    let spec = |set: Option<serde_json::Value>| set.unwrap()["spec"].clone();
+    assert_eq!(
+        spec(world.with(|state| state.get(Kind::StatefulSet, "a").cloned())),
+        spec(before)
+    );
+    world.apply_app(app());
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+}
+
+#[tokio::test]
+async fn another_topic_or_key_for_a_subscription_with_state_is_refused() {
+    let world = running().await;
+    world.with(|state| state.topics.insert("other".to_owned(), 4));
+    world.apply_app(with(
+        app(),
+        "/spec/subscriptions",
+        json!([subscription("s", "other")]),
+    ));
+    world.settle("a").await;
+    let (is, reason, message) = world.condition("a", "SpecValid");
+    assert_eq!((is.as_str(), reason.as_str()), ("False", "ChangeRefused"));
+    assert!(
+        message.contains("spec.subscriptions[0].input.topic"),
+        "{message}"
+    );
+    assert_eq!(
+        world.status("a").layout.unwrap().subscriptions[0].topic,
+        "in"
+    );
+}
+
+#[tokio::test]
+async fn another_number_of_workers_is_blocked_and_going_back_clears_it() {
+    let world = running().await;
+    let before = world.status("a").layout;
+    world.apply_app(with(app(), "/spec/replicas", json!(3)));
+    world.settle("a").await;
+    let (is, _, message) = world.condition("a", "RescaleBlocked");
+    assert_eq!(is, "True");
+    assert!(message.contains("spec.replicas is 3"), "{message}");
+    assert_eq!(world.status("a").layout, before);
+    assert_eq!(world.with(|state| state.names(Kind::Pod)).len(), 2);
+    world.apply_app(app());
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "RescaleBlocked").0, "False");
+    assert!(world.is_ready("a"));
+}
+
+#[tokio::test]
+async fn a_topic_grown_by_others_is_reported_and_the_layout_stays() {
+    let world = running().await;
+    world.with(|state| state.topics.insert("in".to_owned(), 8));
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "RescaleBlocked").0, "True");
+    let (is, _, message) = world.condition("a", "Degraded");
+    assert_eq!(is, "True");
+    assert!(message.contains("`in` has 8 partitions"), "{message}");
+    assert_eq!(
+        world.status("a").layout.unwrap().subscriptions[0].partitions,
+        4
+    );
+}
+
+#[tokio::test]
+async fn an_object_of_our_name_that_is_not_ours_is_left_alone() {
+    let world = world();
+    let foreign = json!({"metadata": {"name": "a"}, "spec": {"replicas": 7}});
+    world.with(|state| state.insert(Kind::StatefulSet, foreign));
+    world.apply_app(app());
+    // Its controller would make pods of it; only the operator acts here.
+    let operator = world.operator();
+    for _ in 0..3 {
+        crate::app::pass(&operator, super::world::NAMESPACE, "a")
+            .await
+            .unwrap();
+    }
+    let (_, reason, message) = world.condition("a", "Stalled");
+    assert_eq!(reason, "ForeignObject");
+    assert!(message.contains("StatefulSet a"), "{message}");
+    assert_eq!(
+        world.with(|state| state.get(Kind::StatefulSet, "a").unwrap()["spec"]["replicas"].clone()),
+        7
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_volume_of_our_name_is_neither_used_nor_touched() {
+    let world = world();
+    let foreign = json!({"metadata": {"name": "state-a-1"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+    world.with(|state| state.insert(Kind::PersistentVolumeClaim, foreign));
+    world.apply_app(app());
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "Stalled").1, "ForeignObject");
+    assert!(world.with(|state| !state.has(Kind::StatefulSet, "a")));
+    assert!(world.with(|state| {
+        state.get(Kind::PersistentVolumeClaim, "state-a-1").unwrap()["metadata"]["labels"].is_null()
+    }));
+}
+
+#[tokio::test]
+async fn kept_volumes_and_refuse_show_the_choice_and_start_nothing() {
+    let world = running().await;
+    world.delete_app("a");
+    world.apply_app(with(app(), "/spec/state/onRecreate", json!("refuse")));
+    world.settle("a").await;
+    let (_, reason, message) = world.condition("a", "Stalled");
+    assert_eq!(reason, "KeptStateFound");
+    for word in ["adopt", "discard", "state-a-0"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert!(world.with(|state| !state.has(Kind::StatefulSet, "a")));
+}
+
+#[tokio::test]
+async fn half_of_the_kept_volumes_are_not_enough() {
+    let world = running().await;
+    world.delete_app("a");
+    world.with(|state| state.objects.retain(|(_, _, name), _| name != "state-a-1"));
+    world.apply_app(app());
+    world.settle("a").await;
+    let (_, reason, message) = world.condition("a", "Stalled");
+    assert_eq!(reason, "KeptStateUnusable");
+    assert!(message.contains("state-a-1 is missing"), "{message}");
+    assert!(world.with(|state| !state.has(Kind::StatefulSet, "a")));
+}
+
+#[tokio::test]
+async fn the_second_app_with_one_identity_is_refused_by_name() {
+    let world = running().await;
+    let mut twin = app();
+    twin["metadata"]["name"] = json!("twin");
+    twin["spec"]["appId"] = json!("a");
+    twin["spec"]["kafka"]["bootstrapServers"] = json!("another-name-of-the-same:9092");
+    world.apply_app(twin);
+    world.settle("twin").await;
+    let (_, reason, message) = world.condition("twin", "Stalled");
+    assert_eq!(reason, "IdentityTaken");
+    assert!(message.contains("test/a"), "{message}");
+    assert!(world.with(|state| !state.has(Kind::StatefulSet, "twin")));
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+}
+
+#[tokio::test]
+async fn a_missing_right_is_said_once_and_tried_again() {
+    let world = world();
+    world.with(|state| state.forbidden.insert(Kind::StatefulSet));
+    world.apply_app(app());
+    let operator = world.operator();
+    let outcome = world.drive(&operator, "a").await.unwrap();
+    assert_eq!(outcome.pace, Pace::Blocked);
+    assert_eq!(world.condition("a", "Ready").1, "Forbidden");
+    let before = world.with(|state| state.writes.len());
+    world.drive(&operator, "a").await.unwrap();
+    assert_eq!(world.with(|state| state.writes.len()), before);
+    world.with(|state| state.forbidden.clear());
+    world.drive(&operator, "a").await.unwrap();
+    assert!(world.is_ready("a"), "{:#?}", world.status("a"));
+}
+
+#[tokio::test]
+async fn a_missing_secret_is_named() {
+    let world = world();
+    let sasl = json!({
+        "mechanism": "SCRAM-SHA-512",
+        "username": {"secret": "login", "key": "user"},
+        "password": {"secret": "login", "key": "password"},
+    });
+    world.apply_app(with(app(), "/spec/kafka/sasl", sasl));
+    world.settle("a").await;
+    let (_, reason, message) = world.condition("a", "Ready");
+    assert_eq!(reason, "SecretMissing");
+    assert!(
+        message.contains("login") && message.contains("user"),
+        "{message}"
+    );
+    world.with(|state| {
+        let data = json!({"user": "dQ==", "password": "cA=="});
+        state.insert(
+            Kind::Secret,
+            json!({"metadata": {"name": "login"}, "data": data}),
+        );
+    });
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+}
+
+#[tokio::test]
+async fn a_paused_app_is_left_alone_and_says_so() {
+    let world = running().await;
+    world.with(|state| {
+        state.change(Kind::TurbineApp, "a", |app| {
+            app["metadata"]["annotations"] = json!({"turbine.dev/paused": "true"});
+        });
+    });
+    world.apply_app(with(app(), "/spec/suspend", json!(true)));
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "Reconciling").1, "Paused");
+    assert_eq!(world.with(|state| state.names(Kind::Pod)).len(), 2);
+    assert_eq!(world.status("a").observed_generation, Some(1));
+}
