@@ -7,6 +7,7 @@
 //! themselves, and no consumer is member of a group: which task reads what is decided elsewhere.
 
 mod admin;
+mod batch;
 mod client;
 mod consume;
 mod dead_letter;
@@ -22,8 +23,9 @@ pub use admin::{
     Admin, Broker, CommittedOffset, CreateOutcome, DeleteOutcome, NewTopic, TopicLayout,
     TopicPresence,
 };
+pub use batch::{Headers, RecordBatch, Timestamp};
 pub use client::LinkHealth;
-pub use consume::{Headers, PartitionReader, RecordBatch, Timestamp};
+pub use consume::PartitionReader;
 pub use dead_letter::{DLQ_HEADER_PREFIX, DeadLetter, DeadLetterHeaders, Phase};
 pub use error::KafkaError;
 pub use mock::EmbeddedBroker;

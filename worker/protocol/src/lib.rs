@@ -14,6 +14,7 @@ pub mod layout;
 pub mod names;
 pub mod offset;
 pub mod receipt;
+mod refusal;
 pub mod start;
 
 pub use entry::{Change, Entry, EntryChecksum, Frontier, Position};

@@ -1,14 +1,12 @@
 //! How a task starts, at least once: from what is on the volume and at the broker, to where it
 //! reads on, or why it does not.
 
-use thiserror::Error;
-
 use crate::entry::EntryChecksum;
 use crate::epochs::{EntryNumber, LayoutEpoch, Lineage};
-use crate::fault::{Category, Fault};
 use crate::identity::{Differences, StoreIdentity, VolumeMarker};
 use crate::offset::{LogBounds, Offset};
 use crate::receipt::{NotAReceipt, Receipt};
+pub use crate::refusal::StartRefusal;
 
 /// What to do with state and offsets of another lineage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,165 +147,6 @@ pub enum StartDecision {
     },
     /// Does not start.
     Refuse(StartRefusal),
-}
-
-/// Why a task does not start, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum StartRefusal {
-    /// The volume belongs to another app.
-    #[error(
-        "the volume holds state of app `{found}`, this task belongs to `{expected}`: attach the \
-         volume of `{expected}`, or empty this one if its state is not wanted"
-    )]
-    ForeignApp {
-        /// App named on the volume.
-        found: String,
-        /// App of the task.
-        expected: String,
-    },
-    /// State or offsets come from another life of the app.
-    #[error(
-        "{place} is of lineage {found}, the assignment says {expected}: set `state.onRecreate` to \
-         `adopt` to go on with the kept state, or to `discard` to start without it"
-    )]
-    ForeignLineage {
-        /// Where the other lineage was found.
-        place: &'static str,
-        /// The lineage found.
-        found: Lineage,
-        /// The lineage assigned.
-        expected: Lineage,
-    },
-    /// The assignment is older than what already ran.
-    #[error(
-        "the assignment is of layout epoch {assigned}, {place} has seen {found}: an old \
-         assignment never runs again; wait for the current one"
-    )]
-    OldAssignment {
-        /// Where the newer epoch was found.
-        place: &'static str,
-        /// The epoch found.
-        found: LayoutEpoch,
-        /// The epoch assigned.
-        assigned: LayoutEpoch,
-    },
-    /// The store is not the one the assignment names.
-    #[error(
-        "the store is not the one assigned ({differences}): it is kept as it is; undo the change \
-         of the spec, or move the store away to start without it"
-    )]
-    OtherStore {
-        /// In what it differs.
-        differences: Differences,
-    },
-    /// State existed and is not there.
-    #[error(
-        "the broker holds a receipt for commit {number} at offset {offset}, but the volume holds \
-         no state for this task: bring the volume back, or delete the group's offsets to start \
-         without the lost state"
-    )]
-    StateMissing {
-        /// The commit the receipt names.
-        number: EntryNumber,
-        /// The committed offset.
-        offset: Offset,
-    },
-    /// Store and receipt have the same number and different content.
-    #[error(
-        "store and broker disagree on commit {number} (store: {store} at {store_offset}, \
-         broker: {receipt} at {receipt_offset}): two lives of this task have run; bring back the \
-         volume that belongs to the receipt, or delete the group's offsets to trust the store"
-    )]
-    OtherHistory {
-        /// The commit both name.
-        number: EntryNumber,
-        /// Checksum in the store.
-        store: EntryChecksum,
-        /// Position of the store.
-        store_offset: Offset,
-        /// Checksum in the receipt.
-        receipt: EntryChecksum,
-        /// Offset of the receipt.
-        receipt_offset: Offset,
-    },
-    /// The receipt was written by a newer program.
-    #[error(
-        "the receipt at the broker has version `{version}`: run the worker version that wrote it"
-    )]
-    NewerReceipt {
-        /// The version found.
-        version: String,
-    },
-    /// Retention removed records that were not read.
-    #[error(
-        "offsets {from} to {last} are gone: retention removed them before they were read ({count} \
-         offsets): lengthen the topic's retention; to go on without them, delete state and group \
-         offsets and start fresh"
-    )]
-    RetentionGap {
-        /// The offset that was to be read next.
-        from: Offset,
-        /// The last offset that is gone.
-        last: i64,
-        /// How many are gone.
-        count: u64,
-    },
-    /// The log is shorter than what was read of it.
-    #[error(
-        "{place} stands at offset {position}, but the log ends at {end}: the topic was deleted \
-         and made again, or lost records; restore it, or delete state and group offsets to start \
-         fresh"
-    )]
-    BeyondEnd {
-        /// Who stands there.
-        place: &'static str,
-        /// The offset that was to be read next.
-        position: Offset,
-        /// The end of the log.
-        end: Offset,
-    },
-}
-
-impl Fault for StartRefusal {
-    fn category(&self) -> Category {
-        match self {
-            Self::ForeignApp { .. }
-            | Self::ForeignLineage { .. }
-            | Self::OtherStore { .. }
-            | Self::NewerReceipt { .. } => Category::User,
-            Self::OldAssignment { .. } => Category::Kubernetes,
-            Self::StateMissing { .. } | Self::OtherHistory { .. } => Category::Storage,
-            Self::RetentionGap { .. } | Self::BeyondEnd { .. } => Category::Kafka,
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::ForeignApp { .. } => "ForeignApp",
-            Self::ForeignLineage { .. } => "ForeignLineage",
-            Self::OldAssignment { .. } => "OldAssignment",
-            Self::OtherStore { .. } => "OtherStore",
-            Self::StateMissing { .. } => "StateMissing",
-            Self::OtherHistory { .. } => "OtherHistory",
-            Self::NewerReceipt { .. } => "NewerReceipt",
-            Self::RetentionGap { .. } => "RetentionGap",
-            Self::BeyondEnd { .. } => "PositionBeyondEnd",
-        }
-    }
-
-    fn passes_by_itself(&self) -> bool {
-        match self {
-            Self::OldAssignment { .. } => true,
-            Self::ForeignApp { .. }
-            | Self::ForeignLineage { .. }
-            | Self::OtherStore { .. }
-            | Self::StateMissing { .. }
-            | Self::OtherHistory { .. }
-            | Self::NewerReceipt { .. }
-            | Self::RetentionGap { .. }
-            | Self::BeyondEnd { .. } => false,
-        }
-    }
 }
 
 const VOLUME: &str = "the volume";
