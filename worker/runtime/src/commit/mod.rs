@@ -1,0 +1,178 @@
+//! The commit of a task, at least once: each act of the protocol's machine, in its order.
+
+use std::time::{Duration, Instant};
+
+use turbine_kafka::KafkaError;
+use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
+use turbine_protocol::{Change, CommittedReceipt, Entry, Fault, Frontier, Position};
+
+use crate::control::status::Step;
+use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError};
+
+/// Acknowledgements are waited for in slices, so that the wait shows as alive.
+const FLUSH_SLICE: Duration = Duration::from_secs(1);
+/// Wait before an offset commit is tried again.
+const OFFSET_RETRY: Duration = Duration::from_millis(500);
+
+impl Life<'_> {
+    /// Commits everything folded so far.
+    ///
+    /// # Errors
+    /// If outputs are lost or state cannot be written: then this life is over, and the next one
+    /// starts from the last commit. An offset that the broker does not take is tried again until
+    /// the task is told to stop: what counts at the next start is the store's own.
+    pub(crate) fn commit(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
+        let started = Instant::now();
+        let mut step = CommitStep::Open;
+        let mut failed = None;
+        loop {
+            let event = match step.act() {
+                CommitAct::FlushOutputs => outcome(
+                    self.flush(),
+                    &mut failed,
+                    CommitEvent::OutputsAcked,
+                    CommitEvent::OutputsFailed,
+                ),
+                CommitAct::SyncState => outcome(
+                    self.sync(),
+                    &mut failed,
+                    CommitEvent::StateSynced,
+                    CommitEvent::StateFailed,
+                ),
+                CommitAct::CommitOffset => match self.commit_offset() {
+                    Ok(()) => CommitEvent::OffsetCommitted,
+                    Err(error) if stop.wait(OFFSET_RETRY) => {
+                        tracing::warn!(
+                            task = %self.cell.task(), %error,
+                            "stopped with the group's offset behind the state; the state counts"
+                        );
+                        break;
+                    }
+                    Err(error) => {
+                        let halt = TaskError::from(error).halt();
+                        self.cell.update(|status| status.halt = Some(halt));
+                        CommitEvent::OffsetFailed
+                    }
+                },
+                CommitAct::Done => break,
+                CommitAct::Rebuild => {
+                    return Err(failed.unwrap_or_else(|| TaskError::Panicked {
+                        message: "a commit failed without a fault".to_owned(),
+                    }));
+                }
+            };
+            step = step.after(event)?;
+        }
+        self.open = None;
+        self.metrics.commit.observe(started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), TaskError> {
+        self.cell.enter(Step::Acknowledging);
+        let started = Instant::now();
+        loop {
+            match self.producer.flush_acked(Instant::now() + FLUSH_SLICE) {
+                Ok(()) => return Ok(()),
+                // The producer itself gives a record up after its own time-out, so this ends.
+                Err(late @ KafkaError::TimedOut { .. }) => {
+                    self.cell.enter(Step::Acknowledging);
+                    if started.elapsed() >= LINK_PATIENCE {
+                        let halt = TaskError::from(late).halt();
+                        self.cell.update(|status| status.halt = Some(halt));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), TaskError> {
+        self.cell.enter(Step::Writing);
+        let changes = self.pipeline.take_changes();
+        let clocks = self.pipeline.clocks();
+        let stored_clocks = serde_json::to_vec(&clocks).map_err(|source| TaskError::Clocks {
+            what: "written",
+            source,
+        })?;
+        let changes: Vec<Change<'_>> = changes
+            .iter()
+            .map(|change| Change {
+                key: change.key,
+                value: change.value,
+            })
+            .collect();
+        let task = &self.setup.plan.task;
+        let position = Position {
+            topic: self.topic.clone(),
+            partition: task.partition,
+            next: self.position,
+        };
+        let number = self.store.progress().number.next();
+        self.store.commit(&Entry {
+            task,
+            store_epoch: self.setup.plan.store_epoch,
+            number,
+            positions: &[position],
+            frontier: Frontier(clocks.frontier),
+            clocks: &stored_clocks,
+            changes: &changes,
+        })?;
+        self.metrics.state_ops.inc_by(changes.len() as u64);
+        Ok(())
+    }
+
+    fn commit_offset(&mut self) -> Result<(), KafkaError> {
+        self.cell.enter(Step::Committing);
+        let receipt = self.store.progress().receipt(self.store.identity());
+        let committed = CommittedReceipt {
+            offset: self.position,
+            receipt,
+        };
+        self.reader
+            .commit(&committed, self.setup.limits.broker_wait)?;
+        self.offset_committed = self.setup.clock.monotonic();
+        Ok(())
+    }
+
+    /// Commits the last receipt anew, so that the broker does not forget it while nothing moves.
+    pub(crate) fn renew_receipt(&mut self) {
+        // The receipt stands for the store's position, which markers may have left behind.
+        let own = self.setup.plan.task.partition;
+        let stored = self
+            .store
+            .progress()
+            .positions
+            .iter()
+            .find(|at| at.partition == own);
+        let Some(offset) = stored.map(|at| at.next) else {
+            return;
+        };
+        let receipt = self.store.progress().receipt(self.store.identity());
+        match self.reader.commit(
+            &CommittedReceipt { offset, receipt },
+            self.setup.limits.broker_wait,
+        ) {
+            Ok(()) => self.offset_committed = self.setup.clock.monotonic(),
+            Err(error) => tracing::warn!(
+                task = %self.cell.task(), %error, category = %error.category(),
+                "the group's offset could not be renewed; the state's own offset counts"
+            ),
+        }
+    }
+}
+
+fn outcome(
+    result: Result<(), TaskError>,
+    failed: &mut Option<TaskError>,
+    good: CommitEvent,
+    bad: CommitEvent,
+) -> CommitEvent {
+    match result {
+        Ok(()) => good,
+        Err(error) => {
+            *failed = Some(error);
+            bad
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A worker pod, from its files to its exit code.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use turbine_crds::compiled::CompiledApp;
+use turbine_kafka::KafkaSettings;
+use turbine_protocol::start::OnForeign;
+use turbine_state::{StateBudget, StateVolume};
+
+use super::usage::memory_limit;
+use super::{Fatal, ServeArguments, logs, watch as file};
+use crate::clock::SystemClock;
+use crate::config;
+use crate::control::server;
+use crate::control::token::Token;
+use crate::task::Limits;
+use crate::worker::{Drained, Manager, Worker, WorkerConfig};
+
+/// Stores that share the budget of state before buffers get small.
+const STORES: usize = 32;
+
+pub(super) fn serve(arguments: &ServeArguments) -> Result<ExitCode, Fatal> {
+    let app = config::read_app(&arguments.app_file)?;
+    logs::start(app.log_level, app.log_format);
+    let token = Token::new(&config::read_text("token", &arguments.token_file)?)?;
+    let kafka = config::kafka_settings(&app.kafka, &arguments.kafka_secrets)?;
+    let (worker, manager) = start(Start {
+        app,
+        kafka,
+        state_dir: &arguments.state_dir,
+        pod: &arguments.pod,
+        stop_patience: Duration::from_secs(arguments.stop_patience),
+        batch_records: arguments.batch_records,
+    })?;
+    spawn_watch(&worker, arguments.assignment_file.clone())?;
+    until_drained(&worker, manager, token, arguments.listen, |_| {})
+}
+
+pub(super) struct Start<'a> {
+    pub(super) app: CompiledApp,
+    pub(super) kafka: KafkaSettings,
+    pub(super) state_dir: &'a Path,
+    pub(super) pod: &'a str,
+    pub(super) stop_patience: Duration,
+    pub(super) batch_records: u32,
+}
+
+pub(super) fn start(start: Start<'_>) -> Result<(Arc<Worker>, Manager), Fatal> {
+    let memory = usize::try_from(memory_limit()).unwrap_or(usize::MAX);
+    // A quarter each for stores and for the clients' queues; the live panes have the rest.
+    let state_bytes = (memory / 4).clamp(80 << 20, 2 << 30);
+    let volume = StateVolume::open(start.state_dir, StateBudget::new(state_bytes, STORES)?)?;
+    Ok(Worker::start(WorkerConfig {
+        app: start.app,
+        pod: start.pod.to_owned(),
+        kafka: start.kafka,
+        queue_bytes: memory / 4,
+        volume,
+        on_foreign: OnForeign::Refuse,
+        stop_patience: start.stop_patience,
+        limits: Limits {
+            batch_records: usize::try_from(start.batch_records).unwrap_or(usize::MAX),
+            ..Limits::default()
+        },
+        clock: Arc::new(SystemClock::default()),
+    })?)
+}
+
+pub(super) fn spawn_watch(worker: &Arc<Worker>, path: std::path::PathBuf) -> std::io::Result<()> {
+    let worker = Arc::clone(worker);
+    std::thread::Builder::new()
+        .name("assignment".to_owned())
+        .spawn(move || file::watch(&worker, &path))
+        .map(|_| ())
+}
+
+/// Serves the control API until the worker was drained: by a signal, or by somebody else.
+pub(super) fn until_drained(
+    worker: &Arc<Worker>,
+    manager: Manager,
+    token: Token,
+    listen: SocketAddr,
+    on_listen: impl FnOnce(SocketAddr),
+) -> Result<ExitCode, Fatal> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("control")
+        .enable_all()
+        .build()?;
+    let drained = runtime.block_on(async {
+        let listener = server::bind(listen).await?;
+        on_listen(listener.local_addr()?);
+        let (end, mut ended) = watch::channel(false);
+        let router = server::router(Arc::clone(worker), token);
+        let api = tokio::spawn(server::serve(listener, router, async move {
+            // An error says that the sender is gone, which is an end as well.
+            let _ = ended.wait_for(|over| *over).await;
+        }));
+        let (mut terminate, mut interrupt) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
+        let signals = Arc::clone(worker);
+        let signals = tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::info!("told to stop: draining");
+            signals.drain();
+        });
+        let drained = tokio::task::spawn_blocking(move || manager.wait()).await?;
+        signals.abort();
+        end.send_replace(true);
+        match tokio::time::timeout(Duration::from_secs(1), api).await {
+            Ok(served) => served??,
+            Err(_) => tracing::debug!("a client of the control API held on to its connection"),
+        }
+        Ok::<Drained, Fatal>(drained)
+    })?;
+    runtime.shutdown_background();
+    Ok(match drained {
+        Drained::Whole => ExitCode::SUCCESS,
+        Drained::Overdue => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,6 @@
+//! Result tables to JSON records.
+
+mod encode;
+mod results;
+
+pub use encode::{EncodeError, ResultEncoder, ResultTable};

@@ -1,0 +1,287 @@
+//! The start of a task: gather what volume and broker know, decide, and build what runs.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::sync::PoisonError;
+
+use turbine_crds::app::{OnError, OnNullKey};
+use turbine_crds::compiled::CompiledStart;
+use turbine_crds::control::TaskState as Phase;
+use turbine_engine::{Clocks, Pipeline, PipelineSpec};
+use turbine_kafka::{OutputProducer, PartitionReader, TopicPresence};
+use turbine_protocol::start::{
+    BrokerEvidence, Notice, StartDecision, StartFrom, StartInputs, StoreEvidence, decide,
+};
+use turbine_protocol::{CommittedReceipt, Offset, Position, TopicName, VolumeMarker};
+use turbine_state::{FoundStore, TaskState};
+
+use super::error::TaskError;
+use super::life::{Life, Parts};
+use super::setup::TaskSetup;
+use super::spec::{SpecFault, pipeline_spec};
+use crate::control::assignment::count_refusal;
+use crate::control::metrics::TaskMetrics;
+use crate::control::status::{Step, TaskCell};
+use crate::decode::JsonDecoder;
+use crate::sink::ResultEncoder;
+
+/// Starts a task, up to the point where it can read its first record.
+///
+/// # Errors
+/// If it must not or cannot run now.
+pub(super) fn begin<'a>(
+    setup: &'a TaskSetup,
+    cell: &'a TaskCell,
+    metrics: &'a TaskMetrics,
+) -> Result<Life<'a>, TaskError> {
+    cell.enter(Step::Starting);
+    let subscription = &*setup.subscription;
+    let topic: TopicName = subscription.topic.parse()?;
+    let spec = pipeline_spec(subscription)?;
+    let decoder =
+        JsonDecoder::new(&subscription.columns, &subscription.event_time).ok_or_else(|| {
+            SpecFault::NoEventTime {
+                subscription: subscription.name.clone(),
+                column: subscription.event_time.column.clone(),
+            }
+        })?;
+    check_count(setup, &topic)?;
+    let (store, start) = find_state(setup, cell, &topic)?;
+
+    let group = setup.group();
+    let partition = setup.plan.task.partition;
+    let reader =
+        PartitionReader::open(&setup.kafka, &group, &topic, partition, start, setup.queues)?;
+    if store.progress().number == turbine_protocol::EntryNumber::ZERO {
+        // A new store's first act: from here on a lost volume is noticed.
+        let receipt = store.progress().receipt(store.identity());
+        reader.commit(
+            &CommittedReceipt {
+                offset: start,
+                receipt,
+            },
+            setup.limits.broker_wait,
+        )?;
+    }
+    let producer = OutputProducer::open(&setup.kafka, setup.queues)?;
+    let output = producer.topic(
+        &subscription.output.topic.parse()?,
+        setup.limits.broker_wait,
+    )?;
+    let wants_dead_letters =
+        subscription.on_error == OnError::Dlq || subscription.on_null_key == OnNullKey::Dlq;
+    let dead_letters = match &subscription.dlq {
+        Some(name) if wants_dead_letters => {
+            Some(producer.topic(&name.parse()?, setup.limits.broker_wait)?)
+        }
+        None if wants_dead_letters => {
+            return Err(TaskError::NoDeadLetterTopic {
+                subscription: subscription.name.clone(),
+            });
+        }
+        _ => None,
+    };
+
+    cell.set_state(Phase::Restoring, None);
+    let pipeline = restore(spec, &*store, cell)?;
+    let encoders = subscription
+        .windows
+        .iter()
+        .map(|window| ResultEncoder::new(subscription, window))
+        .collect();
+    Ok(Life::new(
+        setup,
+        cell,
+        metrics,
+        Parts {
+            topic,
+            reader,
+            producer,
+            output,
+            dead_letters,
+            store,
+            pipeline,
+            decoder,
+            encoders,
+        },
+    ))
+}
+
+fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {
+    let expected = setup.plan.partitions;
+    match setup.admin.topic(topic, setup.limits.broker_wait)? {
+        TopicPresence::Missing => {
+            return Err(turbine_kafka::KafkaError::TopicMissing {
+                topic: topic.clone(),
+            }
+            .into());
+        }
+        TopicPresence::Present(layout) if layout.partitions != expected => {
+            return Err(TaskError::CountDiffers {
+                topic: topic.to_string(),
+                expected: expected.get(),
+                found: layout.partitions.get(),
+            });
+        }
+        TopicPresence::Present(_) => {}
+    }
+    match count_refusal(topic.as_str(), expected) {
+        Some(refusal) => Err(TaskError::Count(refusal)),
+        None => Ok(()),
+    }
+}
+
+fn find_state(
+    setup: &TaskSetup,
+    cell: &TaskCell,
+    topic: &TopicName,
+) -> Result<(Box<dyn TaskState>, Offset), TaskError> {
+    let wait = setup.limits.broker_wait;
+    let partition = setup.plan.task.partition;
+    let identity = setup.identity();
+    let found = setup.volume.find(&identity)?;
+    let store = found.evidence()?;
+    let committed = setup
+        .admin
+        .committed(&setup.group(), topic, setup.plan.partitions, wait)?
+        .into_iter()
+        .nth(usize::try_from(partition.index()).unwrap_or(usize::MAX))
+        .flatten();
+    let inputs = StartInputs {
+        assigned: identity.clone(),
+        layout_epoch: setup.layout_epoch,
+        on_foreign: setup.on_foreign,
+        volume: setup.volume.marker()?,
+        broker: BrokerEvidence::of(
+            committed
+                .as_ref()
+                .map(|found| (found.offset, found.metadata.as_str())),
+        ),
+        log: setup.admin.watermarks(topic, partition, wait)?,
+        start_from: match setup.subscription.start_from {
+            CompiledStart::Earliest => StartFrom::Earliest,
+            CompiledStart::Latest => StartFrom::Latest,
+            CompiledStart::Timestamp(millis) => StartFrom::Timestamp {
+                found: match store {
+                    StoreEvidence::Absent => {
+                        setup.admin.offset_at(topic, partition, millis, wait)?
+                    }
+                    StoreEvidence::Present(_) => None,
+                },
+            },
+        },
+        store,
+    };
+    let decision = decide(&inputs);
+    tracing::info!(task = %cell.task(), ?decision, "start decided");
+    match (decision, found) {
+        (StartDecision::Refuse(refusal), _) => Err(refusal.into()),
+        (StartDecision::Resume { offset, notice }, FoundStore::Ours(store)) => {
+            if let Some(Notice::OlderStore { store, receipt }) = notice {
+                tracing::warn!(
+                    task = %cell.task(), %store, %receipt,
+                    "the store is older than the group's offset: an older copy of the volume; \
+                     results between the two are written a second time"
+                );
+            }
+            mark(setup)?;
+            Ok((store, offset))
+        }
+        (StartDecision::Resume { offset, .. }, FoundStore::Absent | FoundStore::Other(_)) => {
+            // The decision resumes only from the evidence of a store of ours.
+            Err(turbine_state::StateError::Damaged {
+                path: setup
+                    .volume
+                    .store_path(&setup.plan.task, setup.plan.store_epoch),
+                detail: format!("it went away while the task started (at offset {offset})"),
+            }
+            .into())
+        }
+        (
+            StartDecision::Fresh {
+                offset,
+                discard_store,
+                ..
+            },
+            found,
+        ) => {
+            drop(found);
+            mark(setup)?;
+            if discard_store {
+                setup
+                    .volume
+                    .discard_store(&setup.plan.task, setup.plan.store_epoch)?;
+            }
+            let at = Position {
+                topic: topic.clone(),
+                partition,
+                next: offset,
+            };
+            let store = setup.volume.create_store(&identity, &[at])?;
+            Ok((Box::new(store), offset))
+        }
+    }
+}
+
+/// Raises the volume's marker to this layout, which the decision has found to be no older.
+fn mark(setup: &TaskSetup) -> Result<(), TaskError> {
+    let _held = setup.marking.lock().unwrap_or_else(PoisonError::into_inner);
+    let ours = VolumeMarker {
+        app_id: setup.app_id.clone(),
+        lineage: setup.lineage,
+        layout_epoch: setup.layout_epoch,
+    };
+    let raise = match setup.volume.marker()? {
+        None => true,
+        Some(found) if found.lineage == ours.lineage => found.layout_epoch < ours.layout_epoch,
+        Some(_) => true,
+    };
+    if raise {
+        setup.volume.mark(&ours)?;
+    }
+    Ok(())
+}
+
+fn restore(
+    spec: PipelineSpec,
+    store: &dyn TaskState,
+    cell: &TaskCell,
+) -> Result<Pipeline, TaskError> {
+    let stored = &store.progress().clocks;
+    let clocks: Clocks = if stored.is_empty() {
+        Clocks::default()
+    } else {
+        serde_json::from_slice(stored).map_err(|source| TaskError::Clocks {
+            what: "read",
+            source,
+        })?
+    };
+    // All entries side by side in one buffer: an allocation per key would cost more than reading.
+    let mut bytes = Vec::new();
+    let mut ends = Vec::new();
+    store.scan(&mut |key, value| {
+        bytes.extend_from_slice(key);
+        let key_end = bytes.len();
+        bytes.extend_from_slice(value);
+        ends.push((key_end, bytes.len()));
+        if ends.len() % 65_536 == 0 {
+            cell.enter(Step::Starting);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let mut start = 0;
+    let entries = ends.iter().map(|(key_end, end)| {
+        let entry = (&bytes[start..*key_end], &bytes[*key_end..*end]);
+        start = *end;
+        Ok::<_, Infallible>(entry)
+    });
+    let (pipeline, report) = Pipeline::restore(spec, &clocks, entries)?;
+    tracing::info!(task = %cell.task(), panes = report.panes, "state restored");
+    for (window, panes) in &report.unknown_windows {
+        tracing::warn!(
+            task = %cell.task(), window, panes,
+            "state of a window that the app no longer has is kept, untouched"
+        );
+    }
+    Ok(pipeline)
+}

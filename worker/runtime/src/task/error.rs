@@ -1,0 +1,193 @@
+use std::convert::Infallible;
+
+use arrow_schema::ArrowError;
+use thiserror::Error;
+use turbine_crds::control::TaskHalt;
+use turbine_engine::{BatchError, RestoreError};
+use turbine_kafka::KafkaError;
+use turbine_protocol::commit::NoSuchEdge;
+use turbine_protocol::names::NameError;
+use turbine_protocol::start::StartRefusal;
+use turbine_protocol::{Category, Fault, Offset};
+use turbine_state::StateError;
+
+use super::spec::SpecFault;
+use crate::decode::RecordFault;
+use crate::sink::EncodeError;
+
+/// Why a task does not go on.
+#[derive(Debug, Error)]
+pub enum TaskError {
+    /// A record that cannot be used, where such records stop the task.
+    #[error(
+        "{topic}/{partition} at offset {offset}: {fault}; everything in front of it is committed. \
+         Correct the producer and move on with `onError: skip` or `onError: dlq`"
+    )]
+    BadRecord {
+        /// The input.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// The record.
+        offset: Offset,
+        /// What is wrong with it.
+        fault: RecordFault,
+    },
+    /// A result that its topic does not take.
+    #[error("a result cannot be written: {0}")]
+    Result(KafkaError),
+    /// The input's count cannot carry keyed state.
+    #[error("{0}")]
+    Count(String),
+    /// The input's count is not that of the layout.
+    #[error(
+        "topic `{topic}` has {found} partitions, the layout has {expected}: keys have moved \
+         between partitions; nothing is read until the layout follows"
+    )]
+    CountDiffers {
+        /// The input.
+        topic: String,
+        /// Count of the layout.
+        expected: u32,
+        /// Count at the broker.
+        found: u32,
+    },
+    /// The broker.
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
+    /// The volume.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The rules of a start.
+    #[error(transparent)]
+    Refused(#[from] StartRefusal),
+    /// The subscription.
+    #[error(transparent)]
+    Spec(#[from] SpecFault),
+    /// A name in the compiled app.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Stored panes.
+    #[error(transparent)]
+    Restore(#[from] RestoreError<Infallible>),
+    /// The pipeline.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// Dead letters are asked for without a topic for them.
+    #[error("subscription `{subscription}` writes dead letters and names no `dlq` topic")]
+    NoDeadLetterTopic {
+        /// The subscription.
+        subscription: String,
+    },
+    /// Rows that Arrow refuses.
+    #[error("a batch could not be built: {0}; this is a fault of the worker")]
+    Arrow(#[from] ArrowError),
+    /// Results that cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// Clocks that cannot be stored or read.
+    #[error("the stored clocks cannot be {what}: {source}")]
+    Clocks {
+        /// `read` or `written`.
+        what: &'static str,
+        /// The parser's words.
+        source: serde_json::Error,
+    },
+    /// A commit out of order.
+    #[error(transparent)]
+    Edge(#[from] NoSuchEdge),
+    /// The task's code failed.
+    #[error("the task panicked: {message}; this is a fault of the worker, please report it")]
+    Panicked {
+        /// Words of the panic.
+        message: String,
+    },
+}
+
+impl TaskError {
+    /// What status shows.
+    #[must_use]
+    pub fn halt(&self) -> TaskHalt {
+        let offset = match self {
+            Self::BadRecord { offset, .. } => Some(offset.get()),
+            _ => None,
+        };
+        TaskHalt {
+            reason: self.reason().to_owned(),
+            message: self.to_string(),
+            offset,
+        }
+    }
+}
+
+fn of_engine(category: turbine_engine::Category) -> Category {
+    match category {
+        turbine_engine::Category::User => Category::User,
+        turbine_engine::Category::Storage => Category::Storage,
+        turbine_engine::Category::Bug => Category::Bug,
+    }
+}
+
+impl Fault for TaskError {
+    fn category(&self) -> Category {
+        match self {
+            Self::BadRecord { .. }
+            | Self::Count(_)
+            | Self::Spec(_)
+            | Self::Name(_)
+            | Self::NoDeadLetterTopic { .. } => Category::User,
+            Self::CountDiffers { .. } => Category::Kafka,
+            Self::Result(error) | Self::Kafka(error) => error.category(),
+            Self::State(error) => error.category(),
+            Self::Refused(error) => error.category(),
+            Self::Restore(error) => of_engine(error.category()),
+            Self::Batch(error) => of_engine(error.category()),
+            Self::Clocks { .. } => Category::Storage,
+            Self::Arrow(_) | Self::Encode(_) | Self::Edge(_) | Self::Panicked { .. } => {
+                Category::Bug
+            }
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::BadRecord { .. } => "BadRecord",
+            Self::Result(_) => "ResultRefused",
+            Self::Count(_) => "PartitionCountInvalid",
+            Self::CountDiffers { .. } => "PartitionCountChanged",
+            Self::Kafka(error) => error.reason(),
+            Self::State(error) => error.reason(),
+            Self::Refused(error) => error.reason(),
+            Self::Spec(_) | Self::Name(_) => "SpecInvalid",
+            Self::NoDeadLetterTopic { .. } => "NoDeadLetterTopic",
+            Self::Restore(_) => "StateNotUsable",
+            Self::Batch(_) => "PipelineFailed",
+            Self::Clocks { .. } => "StateDamaged",
+            Self::Arrow(_) | Self::Encode(_) | Self::Edge(_) => "WorkerFault",
+            Self::Panicked { .. } => "Panicked",
+        }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        match self {
+            Self::Kafka(error) => error.passes_by_itself(),
+            Self::State(error) => error.passes_by_itself(),
+            Self::Refused(error) => error.passes_by_itself(),
+            // What made it panic may have been passing; the supervisor counts.
+            Self::Panicked { .. } => true,
+            Self::BadRecord { .. }
+            | Self::Result(_)
+            | Self::Count(_)
+            | Self::CountDiffers { .. }
+            | Self::Spec(_)
+            | Self::Name(_)
+            | Self::NoDeadLetterTopic { .. }
+            | Self::Restore(_)
+            | Self::Batch(_)
+            | Self::Clocks { .. }
+            | Self::Arrow(_)
+            | Self::Encode(_)
+            | Self::Edge(_) => false,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! One life of a task: from its start to its end or its first fault.
+
+use std::time::{Duration, Instant};
+
+use turbine_crds::control::TaskState as Phase;
+use turbine_engine::Pipeline;
+use turbine_kafka::{KafkaError, OutputBatch, OutputProducer, OutputTopic, PartitionReader};
+use turbine_protocol::{Fault, Offset, TopicName};
+use turbine_state::TaskState;
+
+use super::error::TaskError;
+use super::setup::TaskSetup;
+use super::stop::StopSignal;
+use crate::control::metrics::TaskMetrics;
+use crate::control::status::{Step, TaskCell};
+use crate::decode::JsonDecoder;
+use crate::sink::ResultEncoder;
+
+/// How long a lost connection may last before the task says so: brokers restart.
+pub(crate) const LINK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The client tries again at least this often while a connection is lost, and reports each failure:
+/// older trouble is over.
+const LINK_SILENCE: Duration = Duration::from_secs(15);
+
+/// How often an offset that does not move is committed anew: the broker forgets offsets of groups
+/// without members after 7 days.
+const RENEW_RECEIPT: Duration = Duration::from_hours(24);
+
+/// What a life is built of.
+pub(super) struct Parts {
+    pub(super) topic: TopicName,
+    pub(super) reader: PartitionReader,
+    pub(super) producer: OutputProducer,
+    pub(super) output: OutputTopic,
+    pub(super) dead_letters: Option<OutputTopic>,
+    pub(super) store: Box<dyn TaskState>,
+    pub(super) pipeline: Pipeline,
+    pub(super) decoder: JsonDecoder,
+    pub(super) encoders: Vec<ResultEncoder>,
+}
+
+/// A running task.
+pub(crate) struct Life<'a> {
+    pub(crate) setup: &'a TaskSetup,
+    pub(crate) cell: &'a TaskCell,
+    pub(crate) metrics: &'a TaskMetrics,
+    pub(crate) topic: TopicName,
+    pub(crate) reader: PartitionReader,
+    pub(crate) producer: OutputProducer,
+    pub(crate) output: OutputTopic,
+    pub(crate) dead_letters: Option<OutputTopic>,
+    pub(crate) store: Box<dyn TaskState>,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) decoder: JsonDecoder,
+    pub(crate) encoders: Vec<ResultEncoder>,
+    pub(crate) results: OutputBatch,
+    pub(crate) key: Vec<u8>,
+    /// The offset of the record that is folded next.
+    pub(crate) position: Offset,
+    /// What is folded and not committed.
+    pub(crate) open: Option<Interval>,
+    pub(crate) offset_committed: Duration,
+    pub(crate) bad_logged: Option<Duration>,
+    idle_since: Option<Duration>,
+    link_lost: Option<Instant>,
+}
+
+/// What was done since the last commit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    since: Duration,
+    records: u64,
+}
+
+impl<'a> Life<'a> {
+    pub(super) fn new(
+        setup: &'a TaskSetup,
+        cell: &'a TaskCell,
+        metrics: &'a TaskMetrics,
+        parts: Parts,
+    ) -> Self {
+        Self {
+            position: parts.reader.position(),
+            setup,
+            cell,
+            metrics,
+            topic: parts.topic,
+            reader: parts.reader,
+            producer: parts.producer,
+            output: parts.output,
+            dead_letters: parts.dead_letters,
+            store: parts.store,
+            pipeline: parts.pipeline,
+            decoder: parts.decoder,
+            encoders: parts.encoders,
+            results: OutputBatch::new(),
+            key: Vec::new(),
+            open: None,
+            offset_committed: setup.clock.monotonic(),
+            bad_logged: None,
+            idle_since: None,
+            link_lost: None,
+        }
+    }
+
+    /// Reads, folds and commits until told to stop; then commits once more and lets go.
+    ///
+    /// # Errors
+    /// The first fault. What was not committed is done again by the next life.
+    pub(super) fn run(mut self, stop: &StopSignal) -> Result<(), TaskError> {
+        stop.arm(self.producer.abandon_handle());
+        self.cell.set_state(Phase::Running, None);
+        self.metrics.running.set(1);
+        self.publish();
+        while !stop.given() {
+            self.cell.enter(Step::Reading);
+            let asked = Instant::now();
+            let read = self
+                .reader
+                .read(self.setup.limits.batch_records, self.wait());
+            self.metrics.poll.observe(asked.elapsed().as_secs_f64());
+            let batch = match read {
+                Ok(batch) => batch,
+                Err(error) => return Err(self.leave_reading(error, stop)),
+            };
+            if batch.is_empty() {
+                self.tick()?;
+            } else {
+                self.idle_since = None;
+                self.cell.enter(Step::Processing);
+                let stopped_at = self.take(&batch)?;
+                drop(batch);
+                self.hand_out()?;
+                if let Some(bad) = stopped_at {
+                    if self.open.is_some() {
+                        self.commit(stop)?;
+                    }
+                    self.publish();
+                    return Err(bad);
+                }
+            }
+            if self.commit_due() {
+                self.commit(stop)?;
+            }
+            self.publish();
+        }
+        if self.open.is_some() {
+            self.commit(stop)?;
+        } else {
+            self.renew_receipt();
+        }
+        self.publish();
+        self.store.close()?;
+        Ok(())
+    }
+
+    /// Something was folded that has to be committed.
+    pub(crate) fn touched(&mut self, records: usize) {
+        let now = self.setup.clock.monotonic();
+        let open = self.open.get_or_insert(Interval {
+            since: now,
+            records: 0,
+        });
+        open.records += records as u64;
+    }
+
+    fn commit_interval(&self) -> Duration {
+        Duration::from_millis(self.setup.subscription.commit_interval_ms)
+    }
+
+    fn wait(&self) -> Duration {
+        let longest = self.setup.limits.poll_wait;
+        self.open.map_or(longest, |open| {
+            let due = open.since + self.commit_interval();
+            due.saturating_sub(self.setup.clock.monotonic())
+                .min(longest)
+        })
+    }
+
+    fn commit_due(&self) -> bool {
+        self.open.is_some_and(|open| {
+            let age = self.setup.clock.monotonic().saturating_sub(open.since);
+            age >= self.commit_interval() || open.records >= self.setup.limits.commit_records
+        })
+    }
+
+    fn watch_link(&mut self) {
+        match self.reader.link() {
+            Some(link) if link.at.elapsed() < LINK_SILENCE => {
+                self.link_lost.get_or_insert(link.at);
+            }
+            _ => self.link_lost = None,
+        }
+    }
+
+    /// Nothing was read: at the end of the log time goes on by itself, elsewhere it waits.
+    fn tick(&mut self) -> Result<(), TaskError> {
+        let now = self.setup.clock.monotonic();
+        self.watch_link();
+        // Slow is not idle, nor is cut off: only a task that could read and has read everything
+        // stands at the end.
+        let idle = if self.reader.at_end() && self.link_lost.is_none() {
+            now.saturating_sub(*self.idle_since.get_or_insert(now))
+        } else {
+            self.idle_since = None;
+            Duration::ZERO
+        };
+        self.pipeline
+            .on_idle(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+        if self.hand_out()? > 0 {
+            self.touched(0);
+        }
+        if self.open.is_none() {
+            // Markers of transactions move the position without a record.
+            self.position = self.reader.position();
+            if now.saturating_sub(self.offset_committed) >= RENEW_RECEIPT {
+                self.renew_receipt();
+            }
+        }
+        Ok(())
+    }
+
+    /// The input cannot be read on; what was folded of it stands.
+    fn leave_reading(&mut self, error: KafkaError, stop: &StopSignal) -> TaskError {
+        if self.open.is_some()
+            && let Err(second) = self.commit(stop)
+        {
+            tracing::error!(
+                task = %self.cell.task(), error = %second, category = %second.category(),
+                "the last commit failed as well; it is done again from the last one that held"
+            );
+        }
+        error.into()
+    }
+
+    /// Shows where the task stands; once per batch.
+    fn publish(&self) {
+        let end = self.reader.high_watermark();
+        let frontier = self.pipeline.clocks().frontier;
+        let committed = match self.open {
+            None => Some(self.position),
+            Some(_) => self
+                .store
+                .progress()
+                .positions
+                .iter()
+                .find(|position| position.partition == self.setup.plan.task.partition)
+                .map(|position| position.next),
+        };
+        if let Some(end) = end {
+            let lag = end.since(self.position);
+            self.metrics.lag.set(i64::try_from(lag).unwrap_or(i64::MAX));
+        }
+        self.metrics
+            .open_panes
+            .set(i64::try_from(self.pipeline.open_panes()).unwrap_or(i64::MAX));
+        if let Some(frontier) = frontier {
+            self.metrics.frontier.set(frontier);
+            self.metrics
+                .frontier_lag
+                .set(self.setup.clock.wall_ms().saturating_sub(frontier));
+        }
+        let trouble = self
+            .link_lost
+            .filter(|since| since.elapsed() >= LINK_PATIENCE)
+            .and_then(|_| self.reader.link())
+            .map(|link| {
+                TaskError::from(KafkaError::Unreachable {
+                    bootstrap: self.setup.kafka.bootstrap_servers().to_owned(),
+                    detail: link.detail,
+                })
+                .halt()
+            });
+        self.cell.update(|status| {
+            status.position = committed.map(Offset::get);
+            status.end_offset = end.map(Offset::get);
+            status.frontier_ms = frontier;
+            status.halt = trouble;
+        });
+    }
+}

@@ -1,0 +1,98 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use turbine_crds::compiled::{CompiledPartitionKey, CompiledSubscription};
+use turbine_kafka::{Admin, KafkaSettings, QueueBudget};
+use turbine_protocol::start::OnForeign;
+use turbine_protocol::{AppId, GroupId, LayoutEpoch, Lineage, StoreIdentity};
+use turbine_state::StateVolume;
+
+use crate::clock::Clock;
+use crate::control::assignment::TaskPlan;
+
+/// Bounds of one task's work.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most records that are decoded and folded at once.
+    pub batch_records: usize,
+    /// Records after which a commit is due before its interval is over.
+    pub commit_records: u64,
+    /// Longest wait for records. Also how late an order to stop, an idle tick and a commit may be
+    /// noticed while nothing comes.
+    pub poll_wait: Duration,
+    /// Longest wait for an answer of the broker to one question.
+    pub broker_wait: Duration,
+    /// Wait before the first new try after a fault; it doubles up to `retry_most`.
+    pub retry_first: Duration,
+    /// Longest wait before a new try.
+    pub retry_most: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            batch_records: 10_000,
+            commit_records: 1_000_000,
+            poll_wait: Duration::from_millis(200),
+            broker_wait: Duration::from_secs(10),
+            retry_first: Duration::from_secs(1),
+            retry_most: Duration::from_secs(60),
+        }
+    }
+}
+
+/// All that a task is made of.
+#[derive(Debug)]
+pub struct TaskSetup {
+    /// The app.
+    pub app_id: AppId,
+    /// Which life of the app.
+    pub lineage: Lineage,
+    /// The assignment's number.
+    pub layout_epoch: LayoutEpoch,
+    /// What to do with another lineage's leavings.
+    pub on_foreign: OnForeign,
+    /// The task.
+    pub plan: TaskPlan,
+    /// What it computes.
+    pub subscription: Arc<CompiledSubscription>,
+    /// How to reach the broker.
+    pub kafka: KafkaSettings,
+    /// For questions to the broker; one for all tasks.
+    pub admin: Arc<Admin>,
+    /// Memory of its clients.
+    pub queues: QueueBudget,
+    /// Where its state lies.
+    pub volume: StateVolume,
+    /// Held while the volume's marker is read and raised: all tasks share it.
+    pub marking: Arc<Mutex<()>>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl TaskSetup {
+    /// The group that holds the subscription's offsets.
+    #[must_use]
+    pub fn group(&self) -> GroupId {
+        GroupId::of(&self.app_id, &self.plan.task.subscription)
+    }
+
+    /// What the task's store says it is.
+    #[must_use]
+    pub fn identity(&self) -> StoreIdentity {
+        let key = match &self.subscription.partition_key {
+            CompiledPartitionKey::RecordKey => "<recordKey>".to_owned(),
+            CompiledPartitionKey::Columns(columns) => columns.join(","),
+        };
+        StoreIdentity::new(
+            self.app_id.clone(),
+            self.lineage,
+            &self.plan.task,
+            self.plan.store_epoch,
+            self.plan.partitions,
+            key,
+        )
+    }
+}

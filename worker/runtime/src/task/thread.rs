@@ -1,0 +1,157 @@
+//! The thread of a task: one life after another until it is told to stop or must not go on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use turbine_crds::control::TaskState;
+use turbine_protocol::Fault;
+
+use super::begin::begin;
+use super::error::TaskError;
+use super::setup::{Limits, TaskSetup};
+use super::stop::StopSignal;
+use crate::control::metrics::TaskMetrics;
+use crate::control::status::{Step, TaskCell};
+
+/// Panics in a row, without a commit in between, after which a task is left alone.
+const MOST_PANICS: u32 = 5;
+
+/// What comes after a life that ended with a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// Another life, after this wait.
+    Again(Duration),
+    /// None: a person or the world has to act.
+    Halt,
+}
+
+/// Faults since the last commit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Faults {
+    all: u32,
+    panics: u32,
+}
+
+impl Faults {
+    fn after(&mut self, error: &TaskError, limits: &Limits) -> After {
+        self.all += 1;
+        if matches!(error, TaskError::Panicked { .. }) {
+            self.panics += 1;
+        }
+        if !error.passes_by_itself() || self.panics >= MOST_PANICS {
+            return After::Halt;
+        }
+        let doubled = limits
+            .retry_first
+            .saturating_mul(1 << (self.all - 1).min(16));
+        After::Again(doubled.min(limits.retry_most))
+    }
+}
+
+/// Runs a task until it is told to stop. A halted task waits for that as well: its thread stays, so
+/// that a thread that ends by itself is always a fault.
+pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc<StopSignal>) {
+    let mut faults = Faults::default();
+    while !stop.given() {
+        let before = cell.status().position;
+        let ended = catch_unwind(AssertUnwindSafe(|| begin(setup, cell, metrics)?.run(stop)));
+        metrics.running.set(0);
+        let error = match ended {
+            Ok(Ok(())) => break,
+            Ok(Err(error)) => error,
+            Err(panic) => TaskError::Panicked {
+                message: words(&*panic),
+            },
+        };
+        if cell.status().position > before {
+            faults = Faults::default();
+        }
+        let after = faults.after(&error, &setup.limits);
+        tell(cell, &error, after);
+        match after {
+            After::Again(wait) => {
+                metrics.restarts.inc();
+                cell.set_state(TaskState::Starting, Some(error.halt()));
+                cell.enter(Step::Waiting);
+                stop.wait(wait);
+            }
+            After::Halt => {
+                metrics.fatal.inc();
+                cell.set_state(TaskState::Halted, Some(error.halt()));
+                cell.enter(Step::Waiting);
+                stop.wait_forever();
+            }
+        }
+    }
+    let halt = cell.status().halt;
+    cell.set_state(TaskState::Stopped, halt);
+    cell.enter(Step::Ended);
+}
+
+fn tell(cell: &TaskCell, error: &TaskError, after: After) {
+    let (category, reason) = (error.category(), error.reason());
+    match after {
+        After::Again(wait) => tracing::warn!(
+            task = %cell.task(), %error, %category, reason, ?wait, "the task starts again"
+        ),
+        After::Halt => tracing::error!(
+            task = %cell.task(), %error, %category, reason, "the task halts"
+        ),
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|words| (*words).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no words".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use turbine_kafka::KafkaError;
+
+    use super::*;
+
+    fn passing() -> TaskError {
+        KafkaError::Unreachable {
+            bootstrap: "kafka:9999".to_owned(),
+            detail: String::new(),
+        }
+        .into()
+    }
+
+    fn panicked() -> TaskError {
+        TaskError::Panicked {
+            message: "boom".to_owned(),
+        }
+    }
+
+    #[test]
+    fn passing_faults_are_tried_again_with_a_growing_wait_up_to_a_limit() {
+        let mut faults = Faults::default();
+        let waits: Vec<After> = (0..40)
+            .map(|_| faults.after(&passing(), &Limits::default()))
+            .collect();
+        let seconds = |s| After::Again(Duration::from_secs(s));
+        assert_eq!(waits[..7], [1, 2, 4, 8, 16, 32, 60].map(seconds));
+        assert!(waits[7..].iter().all(|wait| *wait == seconds(60)));
+    }
+
+    #[test]
+    fn a_fault_of_the_data_halts_at_once_and_panics_halt_in_the_end() {
+        let limits = Limits::default();
+        let bad = TaskError::Count("7 partitions".to_owned());
+        assert_eq!(Faults::default().after(&bad, &limits), After::Halt);
+        let mut faults = Faults::default();
+        let after: Vec<After> = (0..5).map(|_| faults.after(&panicked(), &limits)).collect();
+        assert!(
+            after[..4]
+                .iter()
+                .all(|after| matches!(after, After::Again(_)))
+        );
+        assert_eq!(after[4], After::Halt);
+    }
+}

@@ -1,0 +1,335 @@
+//! A broker within the test process, an app, and workers of it.
+#![allow(dead_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use turbine_crds::assignment::{AssignedTask, AssignmentDocument};
+use turbine_crds::compiled::CompiledApp;
+use turbine_crds::control::{TaskState, TaskStatus};
+use turbine_kafka::{
+    Admin, EmbeddedBroker, OutputBatch, OutputProducer, PartitionReader, QueueBudget,
+};
+use turbine_protocol::start::OnForeign;
+use turbine_protocol::{GroupId, Offset, TopicName};
+use turbine_runtime::clock::Clock;
+use turbine_runtime::task::Limits;
+use turbine_runtime::worker::{Drained, Manager, Worker, WorkerConfig};
+use turbine_state::{StateBudget, StateVolume};
+
+pub const LINEAGE: &str = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
+pub const WAIT: Duration = Duration::from_secs(30);
+
+/// A clock that stands where it was put.
+#[derive(Debug, Default)]
+pub struct TestClock {
+    wall_ms: AtomicI64,
+    monotonic_ms: AtomicI64,
+}
+
+impl TestClock {
+    pub fn at(wall_ms: i64) -> Arc<Self> {
+        Arc::new(Self {
+            wall_ms: AtomicI64::new(wall_ms),
+            monotonic_ms: AtomicI64::new(0),
+        })
+    }
+
+    pub fn advance(&self, ms: i64) {
+        self.wall_ms.fetch_add(ms, Ordering::SeqCst);
+        self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn wall_ms(&self) -> i64 {
+        self.wall_ms.load(Ordering::SeqCst)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.monotonic_ms.load(Ordering::SeqCst).unsigned_abs())
+    }
+}
+
+/// Sums of `amount` per `user` and minute, from topic `in` to topic `out`.
+pub fn app() -> Value {
+    json!({
+        "appId": "a",
+        "kafka": {"bootstrapServers": "", "tls": null, "sasl": null, "properties": {}},
+        "logLevel": "warn",
+        "logFormat": "text",
+        "topics": {"replicationFactor": null, "config": {}},
+        "subscriptions": [{
+            "name": "s",
+            "topic": "in",
+            "partitions": null,
+            "columns": [
+                {"name": "user", "type": "string"},
+                {"name": "amount", "type": "int64"},
+                {"name": "ts", "type": "int64"},
+            ],
+            "eventTime": {"column": "ts", "unit": "ms"},
+            "outOfOrdernessMs": 0,
+            "maxFutureMs": 600_000,
+            "startFrom": "earliest",
+            "onError": "fail",
+            "dlq": null,
+            "idleTimeoutMs": 30_000,
+            "idlePolicy": "hold",
+            "partitionKey": {"columns": ["user"]},
+            "onNullKey": "group",
+            "windows": [{
+                "name": "minute",
+                "sizeMs": 60_000,
+                "keys": ["user"],
+                "aggregates": [
+                    {"as": "total", "function": "sum", "column": "amount"},
+                    {"as": "n", "function": "count", "column": null},
+                ],
+                "allowedLatenessMs": 0,
+            }],
+            "output": {"topic": "out", "partitions": null, "messageKey": "user"},
+            "processingGuarantee": "atLeastOnce",
+            "commitIntervalMs": 50,
+        }],
+    })
+}
+
+pub struct Bed {
+    pub broker: EmbeddedBroker,
+    pub folder: TempDir,
+    pub partitions: u32,
+}
+
+pub struct Running {
+    pub worker: Arc<Worker>,
+    manager: Manager,
+}
+
+impl Running {
+    pub fn stop(self) -> Drained {
+        self.worker.drain();
+        self.manager.wait()
+    }
+
+    pub fn tasks(&self) -> Vec<TaskStatus> {
+        self.worker
+            .views()
+            .into_iter()
+            .map(|view| view.status)
+            .collect()
+    }
+
+    pub fn task(&self, partition: i32) -> TaskStatus {
+        self.tasks()
+            .into_iter()
+            .find(|task| task.partition == partition)
+            .unwrap()
+    }
+
+    pub fn until(&self, what: &str, mut holds: impl FnMut(&[TaskStatus]) -> bool) {
+        eventually(what, || {
+            let tasks = self.tasks();
+            if self.worker.settled() && holds(&tasks) {
+                Ok(())
+            } else {
+                Err(format!("{tasks:#?}"))
+            }
+        });
+    }
+
+    /// Everything that was produced before is committed.
+    pub fn until_caught_up(&self, records: u64) {
+        self.until("all records are read and committed", |tasks| {
+            tasks.iter().map(|task| task.records).sum::<u64>() >= records
+                && tasks.iter().all(|task| {
+                    task.state == TaskState::Running && task.position >= task.end_offset
+                })
+        });
+    }
+}
+
+pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + WAIT;
+    loop {
+        match check() {
+            Ok(found) => return found,
+            Err(last) if Instant::now() >= deadline => panic!("not in time: {what}: {last}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+impl Bed {
+    /// A broker with topics `in` (of that count), `out` and `dead`.
+    pub fn new(partitions: u32) -> Self {
+        let broker = EmbeddedBroker::start().unwrap();
+        for topic in ["in", "out", "dead"] {
+            broker
+                .create_topic(&topic.parse().unwrap(), partitions.try_into().unwrap())
+                .unwrap();
+        }
+        Self {
+            broker,
+            folder: TempDir::new().unwrap(),
+            partitions,
+        }
+    }
+
+    pub fn compiled(&self, app: &Value) -> CompiledApp {
+        let mut app = app.clone();
+        app["kafka"]["bootstrapServers"] = json!(self.broker.bootstrap_servers());
+        serde_json::from_value(app).unwrap()
+    }
+
+    pub fn document(&self, epoch: i64, pod: &str) -> AssignmentDocument {
+        let partitions = i32::try_from(self.partitions).unwrap();
+        AssignmentDocument {
+            app_id: "a".to_owned(),
+            lineage: LINEAGE.to_owned(),
+            epoch,
+            tasks: (0..partitions)
+                .map(|partition| AssignedTask {
+                    subscription: "s".to_owned(),
+                    partition,
+                    partitions,
+                    store_epoch: 1,
+                    pod: pod.to_owned(),
+                })
+                .collect(),
+        }
+    }
+
+    pub fn config(&self, app: &Value, clock: Arc<dyn Clock>) -> WorkerConfig {
+        let budget = StateBudget::new(64 << 20, 12).unwrap();
+        WorkerConfig {
+            app: self.compiled(app),
+            pod: "a-0".to_owned(),
+            kafka: self.broker.settings().unwrap(),
+            queue_bytes: 64 << 20,
+            volume: StateVolume::open(&self.folder.path().join("state"), budget).unwrap(),
+            on_foreign: OnForeign::Refuse,
+            stop_patience: Duration::from_secs(10),
+            limits: Limits {
+                poll_wait: Duration::from_millis(20),
+                retry_first: Duration::from_millis(50),
+                ..Limits::default()
+            },
+            clock,
+        }
+    }
+
+    pub fn start_with(&self, config: WorkerConfig) -> Running {
+        let (worker, manager) = Worker::start(config).unwrap();
+        worker.offer(self.document(1, "a-0")).unwrap();
+        Running { worker, manager }
+    }
+
+    pub fn start(&self, app: &Value, clock: Arc<dyn Clock>) -> Running {
+        self.start_with(self.config(app, clock))
+    }
+
+    pub fn produce<'a>(
+        &self,
+        records: impl IntoIterator<Item = (Option<&'a [u8]>, Option<&'a [u8]>)>,
+    ) {
+        let budget = QueueBudget::divided(64 << 20, 1);
+        let mut producer = OutputProducer::open(&self.broker.settings().unwrap(), budget).unwrap();
+        let topic = producer.topic(&"in".parse().unwrap(), WAIT).unwrap();
+        let mut batch = OutputBatch::new();
+        for (key, value) in records {
+            batch.push(key, value);
+        }
+        assert_eq!(producer.produce(&topic, &batch).unwrap(), []);
+        producer.flush_acked(Instant::now() + WAIT).unwrap();
+    }
+
+    pub fn produce_events(&self, events: &[(&str, i64, i64)]) {
+        let values: Vec<String> = events.iter().map(|event| value(event)).collect();
+        self.produce(
+            events
+                .iter()
+                .zip(&values)
+                .map(|((user, _, _), value)| (Some(user.as_bytes()), Some(value.as_bytes()))),
+        );
+    }
+
+    /// Everything in a topic, partition after partition, in the order of the logs.
+    pub fn read(&self, topic: &str) -> Vec<Record> {
+        let settings = self.broker.settings().unwrap();
+        let name: TopicName = topic.parse().unwrap();
+        let group = GroupId::of(&"reader".parse().unwrap(), &"test".parse().unwrap());
+        let admin = Admin::open(&settings).unwrap();
+        let mut records = Vec::new();
+        for partition in 0..i32::try_from(self.partitions).unwrap() {
+            let partition = partition.try_into().unwrap();
+            let end = admin.watermarks(&name, partition, WAIT).unwrap().end();
+            let budget = QueueBudget::divided(8 << 20, 1);
+            let mut reader =
+                PartitionReader::open(&settings, &group, &name, partition, Offset::ZERO, budget)
+                    .unwrap();
+            while reader.position() < end {
+                let batch = reader.read(10_000, Duration::from_secs(1)).unwrap();
+                records.extend((0..batch.len()).map(|at| {
+                    Record {
+                        partition: partition.get(),
+                        key: batch.key(at).map(<[u8]>::to_vec),
+                        value: batch.value(at).map(<[u8]>::to_vec),
+                        headers: batch
+                            .headers(at)
+                            .map(|(name, value)| {
+                                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                                (text(name), value.map_or_else(String::new, text))
+                            })
+                            .collect(),
+                    }
+                }));
+            }
+        }
+        records
+    }
+
+    pub fn results(&self) -> Vec<Value> {
+        self.read("out")
+            .iter()
+            .map(|record| serde_json::from_slice(record.value.as_ref().unwrap()).unwrap())
+            .collect()
+    }
+
+    pub fn write(&self, name: &str, content: &str) -> std::path::PathBuf {
+        let path = self.folder.path().join(name);
+        let draft = self.folder.path().join("draft");
+        std::fs::write(&draft, content).unwrap();
+        std::fs::rename(draft, &path).unwrap();
+        path
+    }
+
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        Path::join(self.folder.path(), name)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub partition: i32,
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+    pub headers: Vec<(String, String)>,
+}
+
+impl Record {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+pub fn value((user, amount, ts): &(&str, i64, i64)) -> String {
+    json!({"user": user, "amount": amount, "ts": ts}).to_string()
+}

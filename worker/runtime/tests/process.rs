@@ -1,0 +1,304 @@
+//! The program as pods run it: files in, signals, exit codes, the control API.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Bed, app, eventually};
+use serde_json::{Value, json};
+use turbine_crds::control::{TaskState, WorkerStatus};
+
+const MINUTE: i64 = 60_000;
+const TOKEN: &str = "s3cret";
+
+struct Worker {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // A test that failed leaves no process behind. One that has ended cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Worker {
+    fn start(bed: &Bed, app: &Value) -> Self {
+        let app = serde_json::to_string(&bed.compiled(app)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let child = Command::new(env!("CARGO_BIN_EXE_turbine-worker"))
+            .env("TURBINE_APP_FILE", bed.write("app.json", &app))
+            .env("TURBINE_ASSIGNMENT_FILE", bed.path("assignment.json"))
+            .env("TURBINE_TOKEN_FILE", bed.write("token", TOKEN))
+            .env("TURBINE_STATE_DIR", bed.path("state"))
+            .env("TURBINE_LISTEN", format!("127.0.0.1:{port}"))
+            .env("POD_NAME", "a-0")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, port }
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args([signal, &self.child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    }
+
+    fn exit(mut self) -> (Option<i32>, Duration) {
+        let started = Instant::now();
+        let status = eventually("the process ends", || {
+            self.child
+                .try_wait()
+                .unwrap()
+                .ok_or_else(|| "runs".to_owned())
+        });
+        (status.code(), started.elapsed())
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: Option<&str>,
+    ) -> (u16, String) {
+        let url = format!("http://127.0.0.1:{}{path}", self.port);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        eventually("the control API answers", || {
+            runtime.block_on(async {
+                let mut request = reqwest::Client::new().request(method.parse().unwrap(), &url);
+                if let Some(token) = token {
+                    request = request.bearer_auth(token);
+                }
+                if let Some(body) = body {
+                    request = request
+                        .header("content-type", "application/json")
+                        .body(body.to_owned());
+                }
+                let answer = request.send().await.map_err(|error| error.to_string())?;
+                let code = answer.status().as_u16();
+                Ok((
+                    code,
+                    answer.text().await.map_err(|error| error.to_string())?,
+                ))
+            })
+        })
+    }
+
+    fn status(&self) -> WorkerStatus {
+        let (code, body) = self.call("GET", "/status", Some(TOKEN), None);
+        assert_eq!(code, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn until(&self, what: &str, holds: impl Fn(&WorkerStatus) -> bool) {
+        eventually(what, || {
+            let status = self.status();
+            if holds(&status) {
+                Ok(())
+            } else {
+                Err(format!("{status:#?}"))
+            }
+        });
+    }
+}
+
+fn assign(bed: &Bed, epoch: i64) {
+    bed.write(
+        "assignment.json",
+        &serde_json::to_string(&bed.document(epoch, "a-0")).unwrap(),
+    );
+}
+
+fn caught_up(status: &WorkerStatus) -> bool {
+    !status.tasks.is_empty()
+        && status.tasks.iter().all(|task| {
+            task.state == TaskState::Running
+                && task.end_offset.is_some()
+                && task.position >= task.end_offset
+        })
+}
+
+#[test]
+fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
+    let bed = Bed::new(2);
+    let worker = Worker::start(&bed, &app());
+    let (code, body) = worker.call("GET", "/healthz", None, None);
+    assert_eq!((code, body.as_str()), (200, "alive\n"));
+    let (code, body) = worker.call("GET", "/readyz", None, None);
+    assert_eq!((code, body.as_str()), (503, "no assignment yet\n"));
+
+    for (method, path) in [
+        ("GET", "/metrics"),
+        ("GET", "/status"),
+        ("PUT", "/assignment"),
+    ] {
+        for token in [None, Some("wrong")] {
+            let (code, body) = worker.call(method, path, token, Some("{}"));
+            assert_eq!(code, 401, "{method} {path}: {body}");
+        }
+    }
+    let (_, metrics) = worker.call("GET", "/metrics", Some(TOKEN), None);
+    assert!(
+        metrics.contains("turbine_api_unauthorized_total{app=\"a\"} 6"),
+        "{metrics}"
+    );
+
+    let put = |epoch: i64, pod: &str| {
+        let body = serde_json::to_string(&bed.document(epoch, pod)).unwrap();
+        worker
+            .call("PUT", "/assignment", Some(TOKEN), Some(&body))
+            .0
+    };
+    assert_eq!(
+        worker.call("PUT", "/assignment", Some(TOKEN), Some("{}")).0,
+        400
+    );
+    assert_eq!(put(5, "a-0"), 202);
+    assert_eq!(put(5, "a-0"), 200);
+    assert_eq!(put(4, "a-0"), 409);
+    assert_eq!(put(5, "a-1"), 409);
+    worker.until("both tasks run", |status| {
+        status.epoch == Some(5) && caught_up(status)
+    });
+    assert_eq!(
+        worker.call("GET", "/readyz", None, None),
+        (200, "ready\n".to_owned())
+    );
+
+    // A file with an older assignment is not run; one without tasks for this pod stops them all.
+    assign(&bed, 3);
+    assert_eq!(put(6, "a-1"), 202);
+    worker.until("no task is left", |status| {
+        status.epoch == Some(6) && status.tasks.is_empty()
+    });
+    assign(&bed, 7);
+    worker.until("the file is read again", |status| {
+        status.epoch == Some(7) && caught_up(status)
+    });
+    worker.signal("-TERM");
+    assert_eq!(worker.exit().0, Some(0));
+}
+
+#[test]
+fn a_halted_task_makes_the_worker_unready_and_no_less_alive() {
+    let bed = Bed::new(1);
+    bed.produce([(None, Some(&b"{"[..]))]);
+    assign(&bed, 1);
+    let worker = Worker::start(&bed, &app());
+    let body = eventually("it is not ready", || {
+        let (code, body) = worker.call("GET", "/readyz", None, None);
+        if code == 503 && body.contains("BadRecord") {
+            Ok(body)
+        } else {
+            Err(body)
+        }
+    });
+    assert!(body.contains("task s/0 is halted"), "{body}");
+    assert_eq!(worker.call("GET", "/healthz", None, None).0, 200);
+    worker.signal("-TERM");
+    assert_eq!(worker.exit().0, Some(0));
+}
+
+fn sums(results: &[Value]) -> BTreeMap<(String, i64), i64> {
+    results
+        .iter()
+        .map(|row| {
+            let key = row["user"].as_str().unwrap().to_owned();
+            (
+                (key, row["window_start_ms"].as_i64().unwrap()),
+                row["total"].as_i64().unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn killed_at_any_moment_every_last_result_is_right_and_a_term_ends_it_clean() {
+    let bed = Bed::new(4);
+    let now = jiff::Timestamp::now().as_millisecond();
+    let start = now - now % MINUTE - 50 * MINUTE;
+    let mut app = app();
+    app["subscriptions"][0]["outOfOrdernessMs"] = json!(60_000);
+    app["subscriptions"][0]["commitIntervalMs"] = json!(20);
+    assign(&bed, 1);
+
+    let mut expected: BTreeMap<(String, i64), i64> = BTreeMap::new();
+    let mut produced = 0;
+    for round in 0..6_i64 {
+        let worker = Worker::start(&bed, &app);
+        for piece in 0..20_i64 {
+            let events: Vec<(String, i64, i64)> = (0..500)
+                .map(|at| {
+                    let n = (round * 20 + piece) * 500 + at;
+                    // Ahead by 40 ms a record, out of order by up to half a minute: windows
+                    // close all the time.
+                    let ts = start + n * 40 - (n * 7_919) % 30_000;
+                    (format!("user-{}", n % 101), n % 13 - 3, ts)
+                })
+                .collect();
+            for (user, amount, ts) in &events {
+                *expected
+                    .entry((user.clone(), ts.div_euclid(MINUTE) * MINUTE))
+                    .or_default() += amount;
+            }
+            let borrowed: Vec<(&str, i64, i64)> = events
+                .iter()
+                .map(|(user, amount, ts)| (user.as_str(), *amount, *ts))
+                .collect();
+            bed.produce_events(&borrowed);
+            produced += events.len();
+        }
+        // Not at rest: commits come every 20 ms while records are still being read.
+        worker.until("it has committed something of this round", |status| {
+            status.tasks.iter().map(|task| task.records).sum::<u64>() > 500
+        });
+        worker.signal("-KILL");
+        assert_eq!(worker.exit().0, None, "killed");
+    }
+
+    let worker = Worker::start(&bed, &app);
+    for user in 0..64 {
+        bed.produce_events(&[(&*format!("end-{user}"), 0, now)]);
+    }
+    worker.until(
+        "all is read and every window of the test has closed",
+        |status| {
+            caught_up(status)
+                && status
+                    .tasks
+                    .iter()
+                    .all(|task| task.frontier_ms == Some(now - 60_000))
+        },
+    );
+    let positions: i64 = worker
+        .status()
+        .tasks
+        .iter()
+        .map(|task| task.position.unwrap())
+        .sum();
+    assert_eq!(positions, i64::try_from(produced).unwrap() + 64);
+    worker.signal("-TERM");
+    let (code, took) = worker.exit();
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(10), "{took:?}");
+
+    let mut got = sums(&bed.results());
+    got.retain(|(user, _), _| !user.starts_with("end-"));
+    assert_eq!(got.len(), expected.len());
+    assert_eq!(got, expected);
+}
