@@ -108,7 +108,7 @@ in_namespace get pods
 wait $producer
 
 step "is anything lost? An independent computation over the input, compared with the last result of every window and key"
-testgen verify --input $input --output $output --size-ms 60000 --lateness-ms 5000 --agg n=count --agg cpu_mean=mean:cpu --wait-s 90
+testgen verify --input $input --output $output --size-ms 60000 --out-of-orderness-ms 5000 --agg events=count --agg bytes_total=sum:bytes --agg cpu_mean=mean:cpu --agg cpu_min=min:cpu --agg cpu_max=max:cpu --wait-s 90
 in_namespace get pods
 say
 say "demo: done in $(seconds_since "$began") s. Look around:"

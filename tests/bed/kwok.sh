@@ -53,8 +53,9 @@ V
   } | kubectl apply -f - >/dev/null
   if [ -z "$(kwok_pid)" ]; then
     mkdir -p "$STATE/log"
+    # leases are renewed each quarter of their time; by status alone a node is seen too rarely and its pods are taken for lost
     setsid "$BIN/kwok" --kubeconfig "$(kubeconfig)" --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake \
-      --cidr=10.245.0.0/16 --node-ip=10.98.0.254 >"$STATE/log/kwok.log" 2>&1 </dev/null &
+      --cidr=10.245.0.0/16 --node-ip=10.98.0.254 --node-lease-duration-seconds=16 >"$STATE/log/kwok.log" 2>&1 </dev/null &
     echo $! >"$STATE/run/kwok.pid"
   fi
   kubectl wait --for=condition=Ready node -l type=kwok --timeout=60s >/dev/null
