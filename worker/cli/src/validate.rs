@@ -1,0 +1,54 @@
+//! `turbine-cli validate`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use turbine_crds::rules;
+
+use crate::Verdict;
+use crate::documents::{self, Content};
+
+pub(crate) fn run(files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<Verdict> {
+    let mut verdict = Verdict::Good;
+    let mut apps = 0_usize;
+    for file in files {
+        let documents = match documents::read(file) {
+            Ok(documents) => documents,
+            Err(error) => {
+                verdict = Verdict::Bad;
+                writeln!(out, "{}: {error}", documents::label(file))?;
+                continue;
+            }
+        };
+        for document in documents {
+            let place = document.place;
+            let mistakes = match document.content {
+                Content::Other(kind) => {
+                    writeln!(out, "{place}: skipped, {kind} is not a TurbineApp")?;
+                    continue;
+                }
+                Content::Unreadable(mistake) => vec![mistake],
+                Content::App(app) => rules::validate(&app)
+                    .err()
+                    .into_iter()
+                    .flatten()
+                    .map(|error| error.to_string())
+                    .collect(),
+            };
+            apps += 1;
+            if mistakes.is_empty() {
+                writeln!(out, "{place}: ok")?;
+                continue;
+            }
+            verdict = Verdict::Bad;
+            for mistake in mistakes {
+                writeln!(out, "{place}: {mistake}")?;
+            }
+        }
+    }
+    if apps == 0 && verdict == Verdict::Good {
+        verdict = Verdict::Bad;
+        writeln!(out, "no TurbineApp found, so nothing was checked")?;
+    }
+    Ok(verdict)
+}

@@ -1,0 +1,129 @@
+//! The program as people call it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_yaml::Value;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples")
+}
+
+fn cli(arguments: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_turbine-cli"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn quickstart() -> String {
+    std::fs::read_to_string(examples().join("quickstart.yaml")).unwrap()
+}
+
+#[test]
+fn all_examples_are_right() {
+    let files: Vec<String> = std::fs::read_dir(examples())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().display().to_string())
+        .collect();
+    let mut arguments = vec!["validate"];
+    arguments.extend(files.iter().map(String::as_str));
+    let output = cli(&arguments, "");
+    assert!(output.status.success(), "{}", stdout(&output));
+    assert_eq!(stdout(&output).lines().filter(|line| line.ends_with(": ok")).count(), files.len());
+}
+
+#[test]
+fn every_mistake_is_printed_at_once_with_its_field() {
+    let app = quickstart()
+        .replace("topic: events\n", "topic: events\n        partitions: 7\n")
+        .replace("replicas: 3", "replicas: 0")
+        .replace("size: 1m", "size: 0s");
+    let output = cli(&["validate", "-"], &app);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(stdout(&output), @r"
+    standard input: quickstart: spec.replicas: an app has 1 to 1000 worker pods; `suspend: true` stops all of them
+    standard input: quickstart: spec.subscriptions[0].input.partitions: topic `events` has 7 partitions, which does not divide 960; the nearest valid counts are 6 and 8; state is kept by key in 960 groups and can follow keys only through counts that divide 960: grow the topic to 8 before the app first runs, or create it anew
+    standard input: quickstart: spec.subscriptions[0].windows[0].tumbling.size: `0s` is out of range; use 1ms to 366d
+    ");
+}
+
+#[test]
+fn other_kinds_are_skipped_and_one_bad_document_does_not_hide_the_next() {
+    let bad = quickstart().replace("name: quickstart", "name: first").replace("replicas: 3", "replicas: three");
+    let text = format!("{bad}---\nkind: Namespace\napiVersion: v1\nmetadata: {{name: n}}\n---\n{}", quickstart());
+    let output = cli(&["validate", "-"], &text);
+    assert_eq!(output.status.code(), Some(1));
+    let lines = stdout(&output);
+    let lines: Vec<_> = lines.lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    assert!(lines[0].starts_with("standard input: first: spec.replicas: invalid type"), "{}", lines[0]);
+    assert_eq!(lines[1], "standard input: n: skipped, Namespace is not a TurbineApp");
+    assert_eq!(lines[2], "standard input: quickstart: ok");
+}
+
+#[test]
+fn json_is_read_as_well() {
+    let app: Value = serde_yaml::from_str(&quickstart()).unwrap();
+    let output = cli(&["validate", "-"], &serde_json::to_string_pretty(&app).unwrap());
+    assert!(output.status.success(), "{}", stdout(&output));
+}
+
+#[test]
+fn nothing_to_check_is_no_success() {
+    for text in ["", "kind: Namespace\napiVersion: v1\n", "a: [1,\n"] {
+        assert_eq!(cli(&["validate", "-"], text).status.code(), Some(1), "{text}");
+    }
+    let output = cli(&["validate", "/no/such/file.yaml"], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("/no/such/file.yaml: cannot be read"));
+}
+
+#[test]
+fn explain_fills_in_defaults_that_mean_the_same() {
+    let output = cli(&["explain", "-"], &quickstart());
+    assert!(output.status.success());
+    let text = stdout(&output);
+    let app: Value = serde_yaml::from_str(&text).unwrap();
+    let spec = &app["spec"];
+    assert_eq!(spec["appId"], "quickstart");
+    assert_eq!(spec["subscriptions"][0]["commitInterval"], "1s");
+    assert_eq!(spec["subscriptions"][0]["input"]["idle"]["policy"], "coast");
+    assert_eq!(spec["subscriptions"][0]["windows"][0]["allowedLateness"], "0s");
+    assert_eq!(spec["state"]["volume"]["onDelete"], "retain");
+    assert_eq!(spec["worker"]["resources"]["limits"]["memory"], "1Gi");
+    let again = cli(&["explain", "-"], &text);
+    assert_eq!(stdout(&again), text, "a full app has nothing left to fill in");
+}
+
+#[test]
+fn a_wrong_app_is_not_explained() {
+    let output = cli(&["explain", "-"], &quickstart().replace("replicas: 3", "replicas: 0"));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("spec.replicas"));
+}
+
+#[test]
+fn crds_prints_what_the_chart_installs() {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/turbine/files/turbineapps.turbine.dev.yaml");
+    assert_eq!(stdout(&cli(&["crds"], "")), std::fs::read_to_string(chart).unwrap());
+}
+
+#[test]
+fn help_teaches_by_example() {
+    for verb in ["validate", "explain", "crds"] {
+        let help = stdout(&cli(&[verb, "--help"], ""));
+        assert!(help.contains("Examples:") && help.contains(&format!("turbine-cli {verb}")), "{help}");
+    }
+}
