@@ -333,7 +333,7 @@ pub struct InputSpec {
     pub topic: String,
     /// Partition count that the topic must have. Must divide 960. Default: whatever the broker says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = limits::PARTITIONS))]
     #[x_kube(validation = cel::at_least_one_partition())]
     pub partitions: Option<i32>,
     pub format: InputFormat,

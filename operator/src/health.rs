@@ -19,7 +19,7 @@ const STILL: Duration = Duration::from_secs(60);
 
 /// Whether the operator lives and is ready.
 #[derive(Debug)]
-pub struct Health {
+pub(crate) struct Health {
     began: Instant,
     /// Milliseconds after `began` of the last beat.
     beat: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Health {
 
 impl Health {
     #[must_use]
-    pub fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
             beat: AtomicU64::new(0),

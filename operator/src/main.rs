@@ -1,5 +1,6 @@
 //! `turbine-operator`: see `--help`.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -39,6 +40,7 @@ fn log(settings: &Settings) -> Result<(), tracing_subscriber::filter::ParseError
     let filter = tracing_subscriber::EnvFilter::try_new(&settings.log_level)?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match settings.log_format {
         LogFormat::Text => log.init(),

@@ -124,6 +124,18 @@ impl Trouble {
         }
     }
 
+    /// Whether the app goes on by itself once something outside of it is there.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::InputTopicMissing { .. }
+                | Self::SecretMissing { .. }
+                | Self::Kafka(_)
+                | Self::FormerObjectGoing { .. }
+        )
+    }
+
     /// Whether the fault is about the broker's topics or the way to them.
     #[must_use]
     pub fn about_topics(&self) -> bool {

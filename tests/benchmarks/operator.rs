@@ -5,11 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::StorageClass;
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
 use tempfile::TempDir;
 use turbine_crds::app::TurbineApp;
 use turbine_tests::api_proxy::ApiProxy;
@@ -34,23 +31,17 @@ pub(crate) struct Options {
     deadline_s: u64,
 }
 
-/// Volumes that nobody mounts, bound at once.
-const CLASS: &str = "turbine-bench";
+/// Storage class of the fake nodes.
+const CLASS: &str = "fake";
 
 pub(crate) async fn measure(options: &Options) -> Result<()> {
     let bed = Bed::from_env()?;
     describe(&bed.program("turbine-operator"))?;
-    bed.script("kwok.sh", &["up", "10"])?;
-    let outcome = run(&bed, options).await;
-    bed.script("kwok.sh", &["down"])?;
-    outcome
-}
-
-async fn run(bed: &Bed, options: &Options) -> Result<()> {
+    bed.script("kwok.sh", &["up", "10", &options.apps.to_string()])?;
     let namespace = TestNamespace::create("bench").await?;
-    let volumes = Volumes::make(&namespace, options.apps).await?;
-    let outcome = watch(bed, options, &namespace).await;
-    volumes.delete().await?;
+    let outcome = watch(&bed, options, &namespace).await;
+    drop(namespace);
+    bed.script("kwok.sh", &["down"])?;
     outcome
 }
 
@@ -179,55 +170,4 @@ async fn wait_until_all_run(
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-}
-
-/// The storage class and one volume per app.
-struct Volumes {
-    classes: Api<StorageClass>,
-    volumes: Api<PersistentVolume>,
-}
-
-impl Volumes {
-    async fn make(namespace: &TestNamespace, count: usize) -> Result<Self> {
-        let made = Self {
-            classes: Api::all(namespace.client.clone()),
-            volumes: Api::all(namespace.client.clone()),
-        };
-        let class: StorageClass = object(json!({
-            "metadata": {"name": CLASS},
-            "provisioner": "kubernetes.io/no-provisioner",
-            "volumeBindingMode": "Immediate",
-        }))?;
-        made.delete().await?;
-        made.classes.create(&PostParams::default(), &class).await?;
-        for at in 0..count {
-            let volume: PersistentVolume = object(json!({
-                "metadata": {"name": format!("{CLASS}-{at:04}"), "labels": {"app": CLASS}},
-                "spec": {
-                    "storageClassName": CLASS,
-                    "capacity": {"storage": "1Mi"},
-                    "accessModes": ["ReadWriteOnce"],
-                    "hostPath": {"path": "/nowhere"},
-                },
-            }))?;
-            made.volumes.create(&PostParams::default(), &volume).await?;
-        }
-        Ok(made)
-    }
-
-    async fn delete(&self) -> Result<()> {
-        let ours = ListParams::default().labels(&format!("app={CLASS}"));
-        self.volumes
-            .delete_collection(&DeleteParams::default(), &ours)
-            .await?;
-        match self.classes.delete(CLASS, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            Err(error) => Err(error.into()),
-            Ok(_) => Ok(()),
-        }
-    }
-}
-
-fn object<K: serde::de::DeserializeOwned>(value: Value) -> Result<K> {
-    Ok(serde_json::from_value(value)?)
 }

@@ -97,7 +97,7 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
     let seconds = began.elapsed().as_secs_f64();
     let used = usage(worker.pid())?;
     worker.terminate()?;
-    let status = worker.ended(Duration::from_secs(60)).await?;
+    let status = worker.ended(Duration::from_mins(1)).await?;
     let results: i64 = topics.kafka().ends(&output)?.values().sum();
     #[expect(clippy::cast_precision_loss, reason = "millions of records")]
     let count = written as f64;

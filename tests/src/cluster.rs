@@ -234,19 +234,17 @@ impl TestNamespace {
             + DeserializeOwned
             + 'static,
     {
-        match tokio::time::timeout(within, await_condition(self.api::<K>(), name, condition)).await
-        {
-            Ok(found) => Ok(found?),
-            Err(_) => {
-                let kind = K::kind(&());
-                let seen = self.try_kubectl(&["get", &kind, name, "-o", "yaml"])?;
-                bail!(
-                    "waited {within:?} for {kind} {name}: {what}\n{}{}",
-                    seen.stdout,
-                    seen.stderr
-                )
-            }
+        let waiting = await_condition(self.api::<K>(), name, condition);
+        if let Ok(found) = tokio::time::timeout(within, waiting).await {
+            return Ok(found?);
         }
+        let kind = K::kind(&());
+        let seen = self.try_kubectl(&["get", &kind, name, "-o", "yaml"])?;
+        bail!(
+            "waited {within:?} for {kind} {name}: {what}\n{}{}",
+            seen.stdout,
+            seen.stderr
+        )
     }
 
     /// Watches an app until the condition holds, and gives it as it was then.

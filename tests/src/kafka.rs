@@ -270,7 +270,7 @@ impl Kafka {
             Self::send(&producer, topic, &record)?;
             written += 1;
         }
-        producer.flush(Duration::from_secs(120))?;
+        producer.flush(Duration::from_mins(2))?;
         let mut first = producer
             .context()
             .0
@@ -400,7 +400,7 @@ impl Kafka {
         }
         consumer.assign(&assignment)?;
         open.retain(|_, end| *end > 0);
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let deadline = Instant::now() + Duration::from_mins(2);
         let mut read = Vec::new();
         while !open.is_empty() {
             if Instant::now() > deadline {

@@ -14,8 +14,8 @@ use turbine_tests::scenario::Scenario;
 use turbine_tests::wait;
 
 const PARTITIONS: i32 = 12;
-const START: Duration = Duration::from_secs(180);
-const RESULTS: Duration = Duration::from_secs(180);
+const START: Duration = Duration::from_mins(3);
+const RESULTS: Duration = Duration::from_mins(3);
 
 struct Flow {
     scenario: Scenario,

@@ -12,7 +12,7 @@ use turbine_tests::cluster::{TestNamespace, kubectl, with_input};
 use turbine_tests::process;
 use turbine_tests::scenario::Scenario;
 
-const START: Duration = Duration::from_secs(180);
+const START: Duration = Duration::from_mins(3);
 
 /// Combinations that together use every value.
 const VARIANTS: &[&[&str]] = &[

@@ -18,8 +18,8 @@ use turbine_tests::manifest::AppManifest;
 use turbine_tests::scenario::Scenario;
 use turbine_tests::wait;
 
-const SOON: Duration = Duration::from_secs(60);
-const START: Duration = Duration::from_secs(180);
+const SOON: Duration = Duration::from_mins(1);
+const START: Duration = Duration::from_mins(3);
 
 struct Case {
     scenario: Scenario,

@@ -8,8 +8,8 @@ use turbine_tests::cluster::{condition, is_ready};
 use turbine_tests::events::EventPlan;
 use turbine_tests::scenario::Scenario;
 
-const SOON: Duration = Duration::from_secs(60);
-const START: Duration = Duration::from_secs(180);
+const SOON: Duration = Duration::from_mins(1);
+const START: Duration = Duration::from_mins(3);
 
 fn name(app: &turbine_tests::manifest::AppManifest) -> Result<String> {
     Ok(app.0["metadata"]["name"]

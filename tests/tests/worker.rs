@@ -13,7 +13,7 @@ use turbine_tests::scenario::Topics;
 use turbine_tests::wait;
 use turbine_tests::worker::WorkerPlan;
 
-const WITHIN: Duration = Duration::from_secs(120);
+const WITHIN: Duration = Duration::from_mins(2);
 
 struct Case {
     bed: Bed,

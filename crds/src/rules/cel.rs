@@ -1,13 +1,15 @@
 //! The rules as CEL, for the attributes of the resource's types.
 //!
-//! `self` is the field that bears the rule. Functions are those that every API server since 1.31 knows. What CEL
+//! `self` is the field that bears the rule. Functions are those that every API server since 1.31 knows, and messages
+//! are put together from fields and literals only: an older server cannot bound the length of anything else (of
+//! `string(1)`, of an element found by `filter`) and refuses the whole definition for its possible cost. What CEL
 //! cannot see is judged by the Rust rules alone: `partitionKey` and `startFrom` (several shapes, so no schema type),
-//! `podOverrides` (no schema), and what lies in more than two subscriptions at once.
+//! `podOverrides` (no schema), and loops of more than two subscriptions.
 
 use kube::core::{Message, Rule};
-use turbine_protocol::client_properties::{CALLBACK_SUFFIX, DENIALS, UNUSED, property_refusal};
+use turbine_protocol::client_properties::{DENIALS, property_refusal};
 
-use super::limits::DurationRange;
+use super::limits::{self, DurationRange};
 use super::words::{self, Words, quote};
 use crate::text::DurationText;
 
@@ -16,6 +18,25 @@ fn rule(expression: impl Into<String>, words: Words, holes: &[(&str, &str)]) -> 
         message: Some(words.cel(holes)),
         ..Rule::new(expression)
     }
+}
+
+/// The number `of` (an expression that is not negative) as text of at most `length` digits. A digit is cut out of a
+/// literal, so that its length has a bound.
+fn digits(of: &str, length: u32) -> String {
+    (0..length)
+        .rev()
+        .map(|power| {
+            let unit = 10_u32.pow(power);
+            let digit = format!("{of} / {unit} % 10");
+            let digit = format!("'0123456789'.substring({digit}, {digit} + 1)");
+            if power == 0 {
+                digit
+            } else {
+                format!("({of} >= {unit} ? {digit} : '')")
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" + ")
 }
 
 const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$";
@@ -27,7 +48,7 @@ pub(crate) fn label(what: &str) -> Rule {
         &[
             ("what", &quote(what)),
             ("given", "self"),
-            ("length", "string(self.size())"),
+            ("length", &digits("self.size()", 3)),
         ],
     )
 }
@@ -39,7 +60,7 @@ pub(crate) fn resource_name() -> Rule {
         &[
             ("what", &quote("metadata.name")),
             ("given", "self.metadata.name"),
-            ("length", "string(self.metadata.name.size())"),
+            ("length", &digits("self.metadata.name.size()", 3)),
         ],
     )
 }
@@ -55,11 +76,7 @@ pub(crate) fn app_id_stays() -> Rule {
 }
 
 pub(crate) fn replicas() -> Rule {
-    rule(
-        "self >= 1 && self <= 1000",
-        words::REPLICAS,
-        &[("count", "string(self)")],
-    )
+    rule("self >= 1 && self <= 1000", words::REPLICAS, &[])
 }
 
 pub(crate) fn bootstrap() -> Rule {
@@ -97,31 +114,15 @@ pub(crate) fn secret_key() -> Rule {
     )
 }
 
-/// One rule per reason, since a message names its reason.
+/// One rule per property, since a message names it and its reason.
 pub(crate) fn kafka_properties() -> Vec<Rule> {
-    let refusal = |condition: &str, reason: &str| {
-        // A name that no property has marks where CEL puts the name in.
-        let text = property_refusal("\u{0}", reason);
-        let message = text
-            .split('\u{0}')
-            .map(quote)
-            .collect::<Vec<_>>()
-            .join(&format!(" + self.filter(k, {condition})[0] + "));
-        Rule {
-            message: Some(Message::Expression(message)),
-            ..Rule::new(format!("!self.exists(k, {condition})"))
-        }
-    };
     DENIALS
         .iter()
-        .map(|denial| {
-            let names: Vec<String> = denial.names.iter().map(|name| quote(name)).collect();
-            refusal(&format!("k in [{}]", names.join(", ")), denial.reason)
+        .flat_map(|denial| denial.names.iter().map(|name| (*name, denial.reason)))
+        .map(|(name, reason)| Rule {
+            message: Some(Message::Message(property_refusal(name, reason))),
+            ..Rule::new(format!("!({} in self)", quote(name)))
         })
-        .chain([refusal(
-            &format!("k.endsWith({})", quote(CALLBACK_SUFFIX)),
-            UNUSED,
-        )])
         .collect()
 }
 
@@ -137,7 +138,7 @@ pub(crate) fn topic() -> Rule {
     rule(
         "self.matches('^[a-zA-Z0-9._-]{1,249}$') && self != '.' && self != '..'",
         words::TOPIC,
-        &[("given", "self"), ("length", "string(self.size())")],
+        &[("given", "self"), ("length", &digits("self.size()", 3))],
     )
 }
 
@@ -150,37 +151,39 @@ pub(crate) fn at_least_one_partition() -> Rule {
 }
 
 pub(crate) fn output_partitions() -> Rule {
-    rule(
-        "self <= 100000",
-        words::OUTPUT_PARTITIONS,
-        &[("count", "string(self)")],
-    )
+    rule("self <= 100000", words::OUTPUT_PARTITIONS, &[])
 }
 
 pub(crate) fn replication() -> Rule {
-    rule(
-        "self >= 1 && self <= 100",
-        words::REPLICATION,
-        &[("count", "string(self)")],
-    )
+    rule("self >= 1 && self <= 100", words::REPLICATION, &[])
 }
 
 /// The words are those of [`turbine_keygroups::divisor_refusal`].
 pub(crate) fn divisor() -> Rule {
-    let counts: Vec<String> = turbine_keygroups::VALID_COUNTS
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let counts = counts.join(", ");
-    let below = format!("string([{counts}].filter(v, v < self.partitions).max())");
-    let above = format!("string([{counts}].filter(v, v > self.partitions).min())");
+    // For each gap between valid counts, what is said of a count in it.
+    let in_gap = |say: &dyn Fn(u32, u32) -> String| {
+        turbine_keygroups::VALID_COUNTS
+            .windows(2)
+            .filter(|gap| gap[1] - gap[0] > 1)
+            .map(|gap| {
+                format!(
+                    "self.partitions < {} ? {} : ",
+                    gap[1],
+                    quote(&say(gap[0], gap[1]))
+                )
+            })
+            .collect::<String>()
+    };
+    let nearest = in_gap(&|below, above| format!("counts are {below} and {above}"));
+    let cure = in_gap(&|_, above| {
+        format!("grow the topic to {above} before the app first runs, or create it anew")
+    });
+    let count = digits("self.partitions", limits::PARTITION_DIGITS);
     let message = format!(
-        "'topic `' + self.topic + '` has ' + string(self.partitions) + ' partitions, which does not divide 960; ' + \
-         (self.partitions < 960 ? 'the nearest valid counts are ' + {below} + ' and ' + {above} : \
-         'the nearest valid count is 960') + \
+        "'topic `' + self.topic + '` has ' + {count} + ' partitions, which does not divide 960; the nearest valid ' + \
+         ({nearest}'count is 960') + \
          '; state is kept by key in 960 groups and can follow keys only through counts that divide 960: ' + \
-         (self.partitions < 960 ? 'grow the topic to ' + {above} + ' before the app first runs, or create it anew' : \
-         'create the topic anew with a valid count')"
+         ({cure}'create the topic anew with a valid count')"
     );
     Rule {
         message: Some(Message::Expression(message)),
@@ -294,80 +297,57 @@ pub(crate) fn dlq_is_not_output() -> Rule {
 
 /// Loops of two; longer ones are found in Rust.
 pub(crate) fn no_loop() -> Rule {
-    let partner =
-        "b.name != a.name && b.input.topic == a.output.topic && b.output.topic == a.input.topic";
     rule(
-        format!("!self.exists(a, self.exists(b, {partner}))"),
+        "!self.exists(a, self.exists(b, b.name != a.name && b.input.topic == a.output.topic && \
+         b.output.topic == a.input.topic))",
         words::LOOP,
-        &[(
-            "topic",
-            &format!("self.filter(a, self.exists(b, {partner}))[0].output.topic"),
-        )],
+        &[],
     )
 }
 
-/// True for a window `w` and a key `k` of it that no column declares.
-const KEY_UNKNOWN: &str = "!self.input.columns.exists(c, c.name == k)";
-const KEY_FLOAT: &str = "self.input.columns.exists(c, c.name == k && c.type == 'float64')";
+/// Names of the columns for which `fits` holds of column `c`.
+fn columns(fits: &str) -> String {
+    format!("self.input.columns.filter(c, {fits}).map(c, c.name)")
+}
 
-fn keys(broken: &str, words: Words) -> Rule {
-    rule(
-        format!("!self.windows.exists(w, w.keys.exists(k, {broken}))"),
-        words,
-        &[(
-            "column",
-            &format!(
-                "self.windows.filter(w, w.keys.exists(k, {broken}))[0].keys.filter(k, {broken})[0]"
-            ),
-        )],
-    )
-    .field_path(".windows")
+const ALL_COLUMNS: &str = "self.input.columns.map(c, c.name)";
+
+fn every_window(condition: &str, words: Words) -> Rule {
+    rule(format!("self.windows.all(w, {condition})"), words, &[]).field_path(".windows")
 }
 
 pub(crate) fn keys_declared() -> Rule {
-    keys(KEY_UNKNOWN, words::KEY_COLUMN)
+    every_window(
+        &format!("sets.contains({ALL_COLUMNS}, w.keys)"),
+        words::KEY_COLUMN,
+    )
 }
 
 pub(crate) fn keys_not_float() -> Rule {
-    keys(KEY_FLOAT, words::KEY_FLOAT)
+    let floats = columns("c.type == 'float64'");
+    every_window(
+        &format!("!sets.intersects({floats}, w.keys)"),
+        words::KEY_FLOAT,
+    )
 }
 
 /// The column that aggregate `a` reads; the empty text if none.
 const READS: &str = "(has(a.sum) ? a.sum : has(a.min) ? a.min : has(a.max) ? a.max : has(a.mean) ? a.mean : \
     has(a.count) && has(a.count.column) ? a.count.column : '')";
 
-fn aggregates(broken: &str, words: Words) -> Rule {
-    rule(
-        format!("!self.windows.exists(w, w.aggregates.exists(a, {broken}))"),
-        words,
-        &[
-            (
-                "window",
-                &format!("self.windows.filter(w, w.aggregates.exists(a, {broken}))[0].name"),
-            ),
-            (
-                "column",
-                &format!(
-                    "self.windows.filter(w, w.aggregates.exists(a, {broken}))[0]\
-                     .aggregates.filter(a, {broken}).map(a, {READS})[0]"
-                ),
-            ),
-        ],
-    )
-    .field_path(".windows")
-}
-
 pub(crate) fn aggregates_declared() -> Rule {
-    aggregates(
-        &format!("{READS} != '' && !self.input.columns.exists(c, c.name == {READS})"),
+    every_window(
+        &format!("sets.contains({ALL_COLUMNS} + [''], w.aggregates.map(a, {READS}))"),
         words::AGGREGATE_COLUMN,
     )
 }
 
 pub(crate) fn sums_numeric() -> Rule {
-    aggregates(
-        "(has(a.sum) || has(a.mean)) && self.input.columns.exists(c, \
-         c.name == (has(a.sum) ? a.sum : a.mean) && !(c.type in ['int64', 'float64']))",
+    let others = columns("c.type != 'int64' && c.type != 'float64'");
+    every_window(
+        &format!(
+            "!sets.intersects({others}, w.aggregates.map(a, has(a.sum) ? a.sum : has(a.mean) ? a.mean : ''))"
+        ),
         words::NOT_NUMERIC,
     )
 }
@@ -381,26 +361,18 @@ pub(crate) fn one_function() -> Rule {
 }
 
 pub(crate) fn keys_once() -> Rule {
-    let twice = "self.filter(o, o == k).size() > 1";
     rule(
-        format!("!self.exists(k, {twice})"),
+        "self.all(k, self.filter(o, o == k).size() == 1)",
         words::KEY_TWICE,
-        &[("column", &format!("self.filter(k, {twice})[0]"))],
+        &[],
     )
 }
 
 pub(crate) fn results_are_no_keys() -> Rule {
-    let broken = "self.keys.exists(k, k == a.__as__)";
     rule(
-        format!("!self.aggregates.exists(a, {broken})"),
+        "!sets.intersects(self.keys, self.aggregates.map(a, a.__as__))",
         words::RESULT_IS_KEY,
-        &[
-            (
-                "name",
-                &format!("self.aggregates.filter(a, {broken})[0].__as__"),
-            ),
-            ("window", "self.name"),
-        ],
+        &[("window", "self.name")],
     )
     .field_path(".aggregates")
 }
@@ -409,32 +381,22 @@ const BOUNDS: &str = "['window_start_ms', 'window_end_ms']";
 
 pub(crate) fn results_are_no_bounds() -> Rule {
     rule(
-        format!("!self.aggregates.exists(a, a.__as__ in {BOUNDS})"),
+        format!("!sets.intersects({BOUNDS}, self.aggregates.map(a, a.__as__))"),
         words::RESERVED_RESULT,
-        &[
-            (
-                "name",
-                &format!("self.aggregates.filter(a, a.__as__ in {BOUNDS})[0].__as__"),
-            ),
-            ("window", "self.name"),
-        ],
+        &[("window", "self.name")],
     )
     .field_path(".aggregates")
 }
 
 pub(crate) fn keys_are_no_bounds() -> Rule {
     rule(
-        format!("!self.keys.exists(k, k in {BOUNDS})"),
+        format!("!sets.intersects({BOUNDS}, self.keys)"),
         words::RESERVED_RESULT,
-        &[
-            ("name", &format!("self.keys.filter(k, k in {BOUNDS})[0]")),
-            ("window", "self.name"),
-        ],
+        &[("window", "self.name")],
     )
     .field_path(".keys")
 }
 
-const IS_RESULT: &str = "self.output.messageKey in w.keys || w.aggregates.exists(a, a.__as__ == self.output.messageKey)";
 /// `record_key` is a result if the record's own key is the partition key, which CEL cannot see.
 const GIVEN_BY_WINDOW: &str = "['window_start_ms', 'window_end_ms', 'record_key']";
 
@@ -442,7 +404,8 @@ pub(crate) fn message_key_is_result() -> Rule {
     rule(
         format!(
             "!has(self.output.messageKey) || self.output.messageKey in {GIVEN_BY_WINDOW} || \
-             self.windows.all(w, {IS_RESULT})"
+             self.windows.all(w, self.output.messageKey in w.keys || \
+             w.aggregates.exists(a, a.__as__ == self.output.messageKey))"
         ),
         words::MESSAGE_KEY,
         &[("name", "self.output.messageKey")],
@@ -451,13 +414,14 @@ pub(crate) fn message_key_is_result() -> Rule {
 }
 
 pub(crate) fn message_key_type() -> Rule {
-    let no_key = "!(c.type in ['string', 'int64'])";
+    let no_keys = columns("c.type != 'string' && c.type != 'int64'");
     rule(
         format!(
             "!has(self.output.messageKey) || self.windows.all(w, \
-             !(self.output.messageKey in w.keys && self.input.columns.exists(c, c.name == self.output.messageKey && {no_key})) && \
-             !w.aggregates.exists(a, a.__as__ == self.output.messageKey && (has(a.mean) || \
-             (!has(a.count) && self.input.columns.exists(c, c.name == {READS} && {no_key})))))"
+             !(self.output.messageKey in w.keys && self.output.messageKey in {no_keys}) && \
+             !w.aggregates.exists(a, a.__as__ == self.output.messageKey && has(a.mean)) && \
+             !sets.intersects({no_keys}, w.aggregates.filter(a, a.__as__ == self.output.messageKey && \
+             !has(a.count)).map(a, {READS})))"
         ),
         words::MESSAGE_KEY_TYPE,
         &[("name", "self.output.messageKey")],

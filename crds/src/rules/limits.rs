@@ -38,6 +38,10 @@ pub const SETTING: usize = 2048;
 
 /// Worker pods.
 pub const REPLICAS: i32 = 1000;
+/// Partitions of an input; more than one broker or one group could serve.
+pub const PARTITIONS: i32 = 99_999;
+/// Digits of [`PARTITIONS`].
+pub const PARTITION_DIGITS: u32 = 5;
 /// Partitions of an output that Turbine creates.
 pub const OUTPUT_PARTITIONS: i32 = 100_000;
 /// Copies of a topic that Turbine creates.

@@ -12,15 +12,13 @@ pub(super) fn check(report: &mut Report, path: &Path, subscription: &Subscriptio
     let at = path.field("output");
     names::topic(report, &at.field("topic"), &output.topic);
     if let Some(count) = output.partitions {
-        let text = count.to_string();
-        let values = [("count", text.as_str())];
         let path = at.field("partitions");
-        report.check(count >= 1, &path, words::AT_LEAST_ONE, &values);
+        report.check(count >= 1, &path, words::AT_LEAST_ONE, &[]);
         report.check(
             count <= limits::OUTPUT_PARTITIONS,
             &path,
             words::OUTPUT_PARTITIONS,
-            &values,
+            &[],
         );
     }
     if let Some(name) = &output.message_key {
@@ -109,7 +107,7 @@ pub(super) fn check_loops(report: &mut Report, path: &Path, subscriptions: &[Sub
             !comes_back,
             &path.index(at).field("output").field("topic"),
             words::LOOP,
-            &[("topic", output)],
+            &[],
         );
     }
 }

@@ -73,16 +73,16 @@ fn check_keys(
         let path = path(at);
         report.text_length(&path, key, 1, limits::COLUMN_NAME);
         match column_type(subscription, key) {
-            None => report.refuse(&path, words::KEY_COLUMN, &[("column", key)]),
+            None => report.refuse(&path, words::KEY_COLUMN, &[]),
             Some(ColumnType::Float64) => {
-                report.refuse(&path, words::KEY_FLOAT, &[("column", key)]);
+                report.refuse(&path, words::KEY_FLOAT, &[]);
             }
             Some(
                 ColumnType::String | ColumnType::Int64 | ColumnType::Bool | ColumnType::Timestamp,
             ) => {}
         }
         if keys[..at].contains(key) {
-            report.refuse(list, words::KEY_TWICE, &[("column", key)]);
+            report.refuse(list, words::KEY_TWICE, &[]);
         }
     }
 }
@@ -132,7 +132,7 @@ fn check_reserved(
     window: &WindowSpec,
     name: &str,
 ) {
-    let values = [("window", window.name.as_str()), ("name", name)];
+    let values = [("window", window.name.as_str())];
     report.check(
         !BOUNDS.contains(&name),
         path,
@@ -168,10 +168,10 @@ fn check_aggregates(
             !window.keys.contains(&aggregate.as_),
             &name,
             words::RESULT_IS_KEY,
-            &[("window", &window.name), ("name", &aggregate.as_)],
+            &[("window", &window.name)],
         );
         check_reserved(report, &name, subscription, window, &aggregate.as_);
-        check_function(report, &path, subscription, window, aggregate);
+        check_function(report, &path, subscription, aggregate);
     }
 }
 
@@ -179,7 +179,6 @@ fn check_function(
     report: &mut Report,
     path: &Path,
     subscription: &SubscriptionSpec,
-    window: &WindowSpec,
     aggregate: &AggregateSpec,
 ) {
     let functions = functions(aggregate);
@@ -189,46 +188,41 @@ fn check_function(
         words::ONE_FUNCTION,
         &[("name", &aggregate.as_)],
     );
-    // With two functions the first is judged, as it is for CEL; the rule above names the fault.
-    let Some((function, column)) = functions
+    // Of several functions the first is judged, as by CEL; the rule above names the fault.
+    let read = functions
         .iter()
-        .find_map(|(function, column)| column.map(|column| (*function, column)))
-    else {
-        return;
-    };
-    let path = match function {
-        "count" => path.field("count").field("column"),
-        _ => path.field(function),
-    };
-    let values = [("window", window.name.as_str()), ("column", column)];
-    match column_type(subscription, column) {
-        None => report.refuse(&path, words::AGGREGATE_COLUMN, &values),
-        Some(ColumnType::Int64 | ColumnType::Float64) => {}
-        Some(ColumnType::String | ColumnType::Bool | ColumnType::Timestamp) => report.check(
-            !matches!(function, "sum" | "mean"),
-            &path,
-            words::NOT_NUMERIC,
-            &values,
-        ),
+        .find_map(|(function, column)| column.map(|column| (*function, column)));
+    if let Some((function, column)) = read
+        && column_type(subscription, column).is_none()
+    {
+        let path = match function {
+            "count" => path.field("count").field("column"),
+            _ => path.field(function),
+        };
+        report.refuse(&path, words::AGGREGATE_COLUMN, &[]);
+    }
+    let summed = [("sum", &aggregate.sum), ("mean", &aggregate.mean)]
+        .into_iter()
+        .find_map(|(function, column)| column.as_deref().map(|column| (function, column)));
+    if let Some((function, column)) = summed
+        && let Some(ColumnType::String | ColumnType::Bool | ColumnType::Timestamp) =
+            column_type(subscription, column)
+    {
+        report.refuse(&path.field(function), words::NOT_NUMERIC, &[]);
     }
 }
 
 /// Functions of an aggregate, with the column that each reads.
 pub(super) fn functions(aggregate: &AggregateSpec) -> Vec<(&'static str, Option<&str>)> {
-    let column = |name: &'static str, column: &'_ Option<String>| column.is_some().then_some(name);
-    let mut out = Vec::new();
-    for (name, given) in [
-        ("sum", &aggregate.sum),
-        ("min", &aggregate.min),
-        ("max", &aggregate.max),
-        ("mean", &aggregate.mean),
-    ] {
-        if let Some(name) = column(name, given) {
-            out.push((name, given.as_deref()));
-        }
-    }
-    if let Some(count) = &aggregate.count {
-        out.push(("count", count.column.as_deref()));
-    }
-    out
+    let count = aggregate.count.as_ref();
+    [
+        ("sum", aggregate.sum.as_deref().map(Some)),
+        ("min", aggregate.min.as_deref().map(Some)),
+        ("max", aggregate.max.as_deref().map(Some)),
+        ("mean", aggregate.mean.as_deref().map(Some)),
+        ("count", count.map(|count| count.column.as_deref())),
+    ]
+    .into_iter()
+    .filter_map(|(name, given)| given.map(|column| (name, column)))
+    .collect()
 }

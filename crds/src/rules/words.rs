@@ -83,7 +83,7 @@ words! {
     TWICE = "`{name}` is there twice; names are unique here, rename one";
 
     APP_ID_CHANGED = "appId cannot change from `{old}` to `{new}`: state and offsets hang on it; set it back, or make a new app";
-    REPLICAS = "{count} worker pods; use 1 to 1000, and `suspend: true` to stop all of them";
+    REPLICAS = "an app has 1 to 1000 worker pods; `suspend: true` stops all of them";
 
     BOOTSTRAP = "`{given}` is refused: write host:port, several with commas and no spaces, for example kafka-0:9092,kafka-1:9092";
     TLS_PAIR = "`certificate` and `key` belong together; set both or neither";
@@ -91,9 +91,9 @@ words! {
     SECRET_KEY = "`{given}` is not a key of a Secret: use letters, digits, `-`, `_` and `.`";
     IMAGE = "`{given}` is not an image; write repository:tag or repository@digest, without spaces";
 
-    AT_LEAST_ONE = "a partition count is at least 1, not {count}";
-    OUTPUT_PARTITIONS = "{count} partitions are too many; use 1 to 100000";
-    REPLICATION = "replication factor {count} is refused; use 1 to 100, and no more than there are brokers";
+    AT_LEAST_ONE = "a partition count is at least 1";
+    OUTPUT_PARTITIONS = "an output is created with 1 to 100000 partitions; use fewer";
+    REPLICATION = "a replication factor is 1 to 100, and no more than there are brokers";
 
     DURATION = "`{text}` is not a duration; write a number and a unit of ms, s, m, h or d, for example 250ms, 60s or 1h30m";
     DURATION_RANGE = "`{text}` is out of range; use {min} to {max}";
@@ -107,20 +107,20 @@ words! {
     OUTPUT_IS_INPUT = "output topic `{topic}` is the input as well, so results would be read again; give them a topic of their own";
     DLQ_IS_INPUT = "dead-letter topic `{topic}` is the input as well, so bad records would be read for ever; give them a topic of their own";
     DLQ_IS_OUTPUT = "dead-letter topic `{topic}` is the output as well; give results and dead letters a topic each";
-    LOOP = "subscriptions feed each other in a loop through topic `{topic}`, so results would be read for ever; write to a topic that none of them reads";
+    LOOP = "subscriptions feed each other in a loop, so results would be read for ever; write to a topic that none of them reads";
 
     PARTITION_KEY_EMPTY = "the partition key names no column; name one or more, or write {recordKey: true}";
     RECORD_KEY_FALSE = "recordKey is true or the key names columns; false says nothing";
-    KEY_COLUMN = "key column `{column}` is not declared; declare it in `input.columns`";
-    KEY_FLOAT = "key column `{column}` is float64, and floats are no keys; declare it as int64 or string";
-    KEY_TWICE = "key column `{column}` is there twice; remove one";
+    KEY_COLUMN = "a key column is not declared; declare it in `input.columns`, or look for a typing error";
+    KEY_FLOAT = "a key column is float64, and floats are no keys; declare it as int64 or string";
+    KEY_TWICE = "a key column is there twice; remove one";
     KEY_LACKS = "the keys of window `{window}` lack `{column}`, a column of the partition key; add it, since state is kept per partition key";
-    AGGREGATE_COLUMN = "window `{window}` aggregates column `{column}`, which is not declared; declare it in `input.columns`";
-    NOT_NUMERIC = "window `{window}` takes the sum or mean of `{column}`, which is no number; use a column of type int64 or float64";
+    AGGREGATE_COLUMN = "an aggregate reads a column that is not declared; declare it in `input.columns`, or look for a typing error";
+    NOT_NUMERIC = "sum and mean take numbers only; use a column of type int64 or float64";
     ONE_FUNCTION = "aggregate `{name}` needs exactly one of count, sum, min, max and mean";
-    RESULT_IS_KEY = "result `{name}` of window `{window}` has the name of a key column; rename it with `as`";
-    RESERVED_RESULT = "window `{window}` uses `{name}`, which names a bound of the window in its results; rename it";
-    RECORD_KEY_RESULT = "`{name}` names the record's key in the results of window `{window}`; rename it";
+    RESULT_IS_KEY = "window `{window}` has a result with the name of a key column; rename it with `as`";
+    RESERVED_RESULT = "window_start_ms and window_end_ms name the bounds of window `{window}` in its results; rename yours";
+    RECORD_KEY_RESULT = "record_key names the record's key in the results of window `{window}`; rename yours";
 
     MESSAGE_KEY = "messageKey `{name}` is not in the results of every window; name a key column, window_start_ms, window_end_ms, or the `as` of an aggregate";
     MESSAGE_KEY_TYPE = "messageKey `{name}` has no type that makes a record key; name a result of type string or int64";

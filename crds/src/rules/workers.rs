@@ -15,7 +15,7 @@ pub(super) fn check_replicas(report: &mut Report, path: &Path, replicas: i32) {
         (1..=limits::REPLICAS).contains(&replicas),
         path,
         words::REPLICAS,
-        &[("count", &replicas.to_string())],
+        &[],
     );
 }
 
@@ -114,7 +114,7 @@ pub(super) fn check_topics(report: &mut Report, path: &Path, topics: &TopicsSpec
             (1..=limits::REPLICATION).contains(&factor),
             &path.field("replicationFactor"),
             words::REPLICATION,
-            &[("count", &factor.to_string())],
+            &[],
         );
     }
     let config = topics.config.iter().flatten();

@@ -21,9 +21,16 @@ fn what_holds_state_does_not_change(
     #[case] after: Value,
     #[case] words: Option<&str>,
 ) {
-    let old = with(&before.map(|value| (path, value)).into_iter().collect::<Vec<_>>());
+    let old = with(
+        &before
+            .map(|value| (path, value))
+            .into_iter()
+            .collect::<Vec<_>>(),
+    );
     let new = with(&[(path, after)]);
-    let rust = validate_update(&read(&old), &read(&new)).err().unwrap_or_default();
+    let rust = validate_update(&read(&old), &read(&new))
+        .err()
+        .unwrap_or_default();
     let cel = by_cel(&new, Some(&old));
     match words {
         None => assert_eq!((rust, cel), (vec![], vec![])),

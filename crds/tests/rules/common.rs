@@ -9,7 +9,11 @@ static SCHEMA: LazyLock<CompiledSchema> = LazyLock::new(|| {
     let definition = turbine_crds::crd::definition().unwrap();
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let compiled = compile_schema(schema);
-    assert!(!compiled.has_errors(), "{:?}", compiled.compilation_errors());
+    assert!(
+        !compiled.has_errors(),
+        "{:?}",
+        compiled.compilation_errors()
+    );
     compiled
 });
 
@@ -52,16 +56,17 @@ pub(crate) fn small() -> Value {
 
 /// The value at a path like `spec.subscriptions.0.name`; objects on the way are made.
 pub(crate) fn at<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
-    path.split('.').fold(value, |value, step| match step.parse::<usize>() {
-        Ok(index) => {
-            let list = value.as_array_mut().unwrap();
-            if index == list.len() {
-                list.push(Value::Null);
+    path.split('.')
+        .fold(value, |value, step| match step.parse::<usize>() {
+            Ok(index) => {
+                let list = value.as_array_mut().unwrap();
+                if index == list.len() {
+                    list.push(Value::Null);
+                }
+                &mut list[index]
             }
-            &mut list[index]
-        }
-        Err(_) => &mut value[step],
-    })
+            Err(_) => &mut value[step],
+        })
 }
 
 /// [`small`] with some values set.
@@ -96,7 +101,9 @@ pub(crate) fn by_cel(app: &Value, old: Option<&Value>) -> Vec<FieldError> {
 }
 
 pub(crate) fn by_rust(app: &Value) -> Vec<FieldError> {
-    turbine_crds::rules::validate(&read(app)).err().unwrap_or_default()
+    turbine_crds::rules::validate(&read(app))
+        .err()
+        .unwrap_or_default()
 }
 
 /// Whatever CEL refuses, Rust refuses in the same words, at the same field or below it.

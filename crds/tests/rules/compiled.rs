@@ -85,12 +85,21 @@ fn starts(#[case] value: Value, #[case] start: CompiledStart) {
 #[test]
 fn a_record_key_needs_no_key_columns() {
     let app = with(&[
-        ("spec.subscriptions.0.partitionKey", json!({"recordKey": true})),
+        (
+            "spec.subscriptions.0.partitionKey",
+            json!({"recordKey": true}),
+        ),
         ("spec.subscriptions.0.windows.0.keys", json!([])),
-        ("spec.subscriptions.0.output.messageKey", json!("record_key")),
+        (
+            "spec.subscriptions.0.output.messageKey",
+            json!("record_key"),
+        ),
     ]);
     let app = validate(&read(&app)).unwrap();
-    assert_eq!(app.compiled().subscriptions[0].partition_key, CompiledPartitionKey::RecordKey);
+    assert_eq!(
+        app.compiled().subscriptions[0].partition_key,
+        CompiledPartitionKey::RecordKey
+    );
 }
 
 #[rstest]
@@ -98,7 +107,10 @@ fn a_record_key_needs_no_key_columns() {
 #[case::small_limits(json!({"limits": {"memory": "256Mi", "cpu": "100m"}}), json!({"limits": {"cpu": "100m", "memory": "256Mi"}, "requests": {"cpu": "100m", "memory": "256Mi"}}))]
 fn resources_fit_together_when_filled(#[case] given: Value, #[case] filled: Value) {
     let app = validate(&read(&with(&[("spec.worker.resources", given)]))).unwrap();
-    assert_eq!(serde_json::to_value(app.worker().resources()).unwrap(), filled);
+    assert_eq!(
+        serde_json::to_value(app.worker().resources()).unwrap(),
+        filled
+    );
 }
 
 #[test]
@@ -115,7 +127,11 @@ fn secrets_become_files_and_never_part_of_what_is_compiled() {
         ),
     ]);
     let app = validate(&read(&app)).unwrap();
-    let files: Vec<_> = app.secrets().iter().map(|file| (file.file(), file.secret(), file.key())).collect();
+    let files: Vec<_> = app
+        .secrets()
+        .iter()
+        .map(|file| (file.file(), file.secret(), file.key()))
+        .collect();
     assert_eq!(
         files,
         [

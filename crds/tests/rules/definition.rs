@@ -17,13 +17,19 @@ fn walk(schema: &Value, path: &str, in_list: bool, see: &mut impl FnMut(&Value, 
         walk(&schema["items"], &format!("{path}[]"), true, see);
     }
     if schema["additionalProperties"].is_object() {
-        walk(&schema["additionalProperties"], &format!("{path}{{}}"), in_list, see);
+        walk(
+            &schema["additionalProperties"],
+            &format!("{path}{{}}"),
+            in_list,
+            see,
+        );
     }
 }
 
 #[test]
 fn the_chart_holds_the_definition_that_the_types_give() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/turbine/files/turbineapps.turbine.dev.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../charts/turbine/files/turbineapps.turbine.dev.yaml");
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == turbine_crds::crd::yaml().unwrap(),
@@ -75,7 +81,12 @@ fn kubectl_shows_what_a_person_asks_first() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|column| (column["name"].as_str().unwrap(), column["priority"].as_i64().unwrap_or(0)))
+        .map(|column| {
+            (
+                column["name"].as_str().unwrap(),
+                column["priority"].as_i64().unwrap_or(0),
+            )
+        })
         .collect();
     assert_eq!(
         columns,
@@ -89,7 +100,10 @@ fn kubectl_shows_what_a_person_asks_first() {
             ("Message", 1)
         ]
     );
-    assert_eq!(version["subresources"]["scale"]["specReplicasPath"], ".spec.replicas");
+    assert_eq!(
+        version["subresources"]["scale"]["specReplicasPath"],
+        ".spec.replicas"
+    );
     assert_eq!(definition["spec"]["names"]["shortNames"][0], "tapp");
 }
 

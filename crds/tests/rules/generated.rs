@@ -9,24 +9,40 @@ use crate::common::{assert_twins, by_cel, small};
 
 fn duration() -> impl Strategy<Value = String> {
     prop_oneof![
-        select(vec!["1m", "0s", "1h30m", "366d", "367d", "5", "1x", "9ms", "100ms"]).prop_map(str::to_owned),
-        (0..2_000_u32, select(vec!["ms", "s", "m", "h", "d"])).prop_map(|(n, unit)| format!("{n}{unit}")),
+        select(vec![
+            "1m", "0s", "1h30m", "366d", "367d", "5", "1x", "9ms", "100ms"
+        ])
+        .prop_map(str::to_owned),
+        (0..2_000_u32, select(vec!["ms", "s", "m", "h", "d"]))
+            .prop_map(|(n, unit)| format!("{n}{unit}")),
     ]
 }
 
 fn column() -> impl Strategy<Value = &'static str> {
-    select(vec!["tenant_id", "cpu", "bytes", "ok", "at", "ts", "nowhere", "window_end_ms"])
+    select(vec![
+        "tenant_id",
+        "cpu",
+        "bytes",
+        "ok",
+        "at",
+        "ts",
+        "nowhere",
+        "window_end_ms",
+    ])
 }
 
 fn aggregate() -> impl Strategy<Value = Value> {
     let name = select(vec!["a", "b", "c", "tenant_id", "window_start_ms"]);
-    (select(vec!["sum", "min", "max", "mean", "count", "rows"]), column(), name).prop_map(|(function, column, name)| {
-        match function {
+    (
+        select(vec!["sum", "min", "max", "mean", "count", "rows"]),
+        column(),
+        name,
+    )
+        .prop_map(|(function, column, name)| match function {
             "rows" => json!({"count": {}, "as": name}),
             "count" => json!({"count": {"column": column}, "as": name}),
             function => json!({function: column, "as": name}),
-        }
-    })
+        })
 }
 
 prop_compose! {

@@ -21,11 +21,17 @@ fn check(values: &[(&str, Value)], path: &str, words: &str, seen: Seen) {
     let app = with(values);
     let rust = by_rust(&app);
     let cel = by_cel(&app, None);
-    let found: Vec<_> = rust.iter().filter(|error| error.message.contains(words)).collect();
+    let found: Vec<_> = rust
+        .iter()
+        .filter(|error| error.message.contains(words))
+        .collect();
     assert_eq!(found.len(), 1, "`{words}` once in {rust:#?}");
     assert_eq!(found[0].path, path);
     assert_twins(&cel, &rust);
-    let by_cel = cel.iter().filter(|error| error.message == found[0].message).count();
+    let by_cel = cel
+        .iter()
+        .filter(|error| error.message == found[0].message)
+        .count();
     assert_eq!(by_cel, usize::from(seen == Both), "{cel:#?}");
 }
 
@@ -51,7 +57,11 @@ fn a_long_name_is_refused_with_its_length(#[case] length: usize, #[case] taken: 
     assert_eq!(rust.is_empty(), taken);
     assert_eq!(cel.is_empty(), taken);
     if !taken {
-        assert!(rust[0].message.contains(&format!("it has {length} characters")));
+        assert!(
+            rust[0]
+                .message
+                .contains(&format!("it has {length} characters"))
+        );
         assert_twins(&cel, &rust);
     }
 }
@@ -75,7 +85,10 @@ fn every_partition_count_up_to_a_thousand_is_judged_alike() {
             None => format!("count is {below};"),
         };
         let message = &rust[0].message;
-        assert!(message.contains(&format!("`events` has {count} partitions")), "{message}");
+        assert!(
+            message.contains(&format!("`events` has {count} partitions")),
+            "{message}"
+        );
         assert!(message.contains(&nearest), "{message}");
     }
 }
@@ -87,13 +100,31 @@ fn every_partition_count_up_to_a_thousand_is_judged_alike() {
 #[case::many_replicas("spec.replicas", json!(1001), "spec.replicas", "1 to 1000 worker pods", Both)]
 #[case::no_subscription("spec.subscriptions", json!([]), "spec.subscriptions", "0 entries; use 1 to 16", Bound)]
 #[case::long_nonce("spec.restartNonce", json!("n".repeat(257)), "spec.restartNonce", "257 characters", Bound)]
-fn app(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] words: &str, #[case] seen: Seen) {
+fn app(
+    #[case] at: &str,
+    #[case] value: Value,
+    #[case] path: &str,
+    #[case] words: &str,
+    #[case] seen: Seen,
+) {
     check(&[(at, value)], path, words, seen);
 }
 
 #[rstest]
 fn addresses_of_brokers(
-    #[values("kafka", "kafka:", ":9092", "kafka:0", "kafka:65536", "a:1, b:2", "a:1,", "", "[::1]", "k:+1", "http://k:1")]
+    #[values(
+        "kafka",
+        "kafka:",
+        ":9092",
+        "kafka:0",
+        "kafka:65536",
+        "a:1, b:2",
+        "a:1,",
+        "",
+        "[::1]",
+        "k:+1",
+        "http://k:1"
+    )]
     servers: &str,
 ) {
     check(
@@ -106,7 +137,13 @@ fn addresses_of_brokers(
 
 #[rstest]
 fn addresses_of_brokers_that_are_taken(
-    #[values("kafka:9092", "a.b-c_d:1,10.0.0.1:65535", "[2001:db8::1]:9092", "k:9999,l:10000,m:59999")] servers: &str,
+    #[values(
+        "kafka:9092",
+        "a.b-c_d:1,10.0.0.1:65535",
+        "[2001:db8::1]:9092",
+        "k:9999,l:10000,m:59999"
+    )]
+    servers: &str,
 ) {
     let app = with(&[("spec.kafka.bootstrapServers", json!(servers))]);
     assert_eq!((by_rust(&app), by_cel(&app, None)), (vec![], vec![]));
@@ -121,16 +158,33 @@ fn addresses_of_brokers_that_are_taken(
 #[case::password("properties", json!({"sasl.password": "x"}), "properties[sasl.password]", "secrets by reference", Both)]
 #[case::callback("properties", json!({"dr_msg_cb": "x"}), "properties[dr_msg_cb]", "would have no effect", Rust)]
 #[case::long("properties", json!({"client.id": "x".repeat(2049)}), "properties[client.id]", "2049 characters", Bound)]
-fn kafka(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] words: &str, #[case] seen: Seen) {
-    check(&[(&format!("spec.kafka.{at}"), value)], &format!("spec.kafka.{path}"), words, seen);
+fn kafka(
+    #[case] at: &str,
+    #[case] value: Value,
+    #[case] path: &str,
+    #[case] words: &str,
+    #[case] seen: Seen,
+) {
+    check(
+        &[(&format!("spec.kafka.{at}"), value)],
+        &format!("spec.kafka.{path}"),
+        words,
+        seen,
+    );
 }
 
 #[test]
 fn every_denied_property_is_denied_by_both() {
-    for name in turbine_protocol::client_properties::DENIALS.iter().flat_map(|denial| denial.names) {
+    for name in turbine_protocol::client_properties::DENIALS
+        .iter()
+        .flat_map(|denial| denial.names)
+    {
         let app = with(&[("spec.kafka.properties", json!({ *name: "x" }))]);
         let messages = |errors: Vec<turbine_crds::rules::FieldError>| {
-            errors.into_iter().map(|error| error.message).collect::<Vec<_>>()
+            errors
+                .into_iter()
+                .map(|error| error.message)
+                .collect::<Vec<_>>()
         };
         let rust = messages(by_rust(&app));
         assert_eq!(rust.len(), 1);
@@ -143,8 +197,19 @@ fn every_denied_property_is_denied_by_both() {
 #[case::quantity("resources", json!({"limits": {"memory": "1GB"}}), "resources.limits.memory", "`1GB` is not a quantity", Rust)]
 #[case::negative("resources", json!({"limits": {"cpu": "-1"}}), "resources.limits.cpu", "below zero", Rust)]
 #[case::above("resources", json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1500m"}}), "resources.requests.cpu", "request of 1500m is above the limit of 1", Rust)]
-fn worker(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] words: &str, #[case] seen: Seen) {
-    check(&[(&format!("spec.worker.{at}"), value)], &format!("spec.worker.{path}"), words, seen);
+fn worker(
+    #[case] at: &str,
+    #[case] value: Value,
+    #[case] path: &str,
+    #[case] words: &str,
+    #[case] seen: Seen,
+) {
+    check(
+        &[(&format!("spec.worker.{at}"), value)],
+        &format!("spec.worker.{path}"),
+        words,
+        seen,
+    );
 }
 
 #[rstest]
@@ -164,9 +229,20 @@ fn worker(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] wo
 #[case::start("startFrom", json!({"timestamp": "yesterday"}), "startFrom.timestamp", "`yesterday` is refused", Rust)]
 #[case::dlq_unused("dlq", json!("dead"), "dlq", "`dead` would stay empty", Both)]
 #[case::dlq_missing("onError", json!("dlq"), "", "set `input.dlq`", Both)]
-fn input(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] words: &str, #[case] seen: Seen) {
+fn input(
+    #[case] at: &str,
+    #[case] value: Value,
+    #[case] path: &str,
+    #[case] words: &str,
+    #[case] seen: Seen,
+) {
     let path = format!("spec.subscriptions[0].input.{path}");
-    check(&[(&format!("{INPUT}.{at}"), value)], path.trim_end_matches('.'), words, seen);
+    check(
+        &[(&format!("{INPUT}.{at}"), value)],
+        path.trim_end_matches('.'),
+        words,
+        seen,
+    );
 }
 
 #[rstest]
@@ -189,13 +265,26 @@ fn input(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] wor
 #[case::record_key_false(&[("partitionKey", json!({"recordKey": false}))], "partitionKey.recordKey", "false says nothing", Rust)]
 #[case::lacks(&[("partitionKey", json!(["tenant_id", "bytes"]))], "windows[0].keys", "`minute` lack `bytes`", Rust)]
 #[case::no_window(&[("windows", json!([]))], "windows", "0 entries; use 1 to 8", Bound)]
-fn subscription(#[case] values: &[(&str, Value)], #[case] path: &str, #[case] words: &str, #[case] seen: Seen) {
+fn subscription(
+    #[case] values: &[(&str, Value)],
+    #[case] path: &str,
+    #[case] words: &str,
+    #[case] seen: Seen,
+) {
     let values: Vec<_> = values
         .iter()
         .map(|(at, value)| (format!("spec.subscriptions.0.{at}"), value.clone()))
         .collect();
-    let values: Vec<_> = values.iter().map(|(at, value)| (at.as_str(), value.clone())).collect();
-    check(&values, &format!("spec.subscriptions[0].{path}"), words, seen);
+    let values: Vec<_> = values
+        .iter()
+        .map(|(at, value)| (at.as_str(), value.clone()))
+        .collect();
+    check(
+        &values,
+        &format!("spec.subscriptions[0].{path}"),
+        words,
+        seen,
+    );
 }
 
 #[rstest]
@@ -220,7 +309,13 @@ fn subscription(#[case] values: &[(&str, Value)], #[case] path: &str, #[case] wo
 #[case::is_key("aggregates.0", json!({"count": {}, "as": "tenant_id"}), "aggregates[0].as", "name of a key column", Both)]
 #[case::is_bound("aggregates.0", json!({"count": {}, "as": "window_end_ms"}), "aggregates[0].as", "name the bounds of window `minute`", Both)]
 #[case::no_name("aggregates.0", json!({"count": {}, "as": ""}), "aggregates[0].as", "0 characters; use 1 to 128", Bound)]
-fn window(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] words: &str, #[case] seen: Seen) {
+fn window(
+    #[case] at: &str,
+    #[case] value: Value,
+    #[case] path: &str,
+    #[case] words: &str,
+    #[case] seen: Seen,
+) {
     check(
         &[(&format!("spec.subscriptions.0.windows.0.{at}"), value)],
         &format!("spec.subscriptions[0].windows[0].{path}"),
@@ -233,8 +328,14 @@ fn window(#[case] at: &str, #[case] value: Value, #[case] path: &str, #[case] wo
 fn a_key_column_may_not_be_named_like_a_bound() {
     check(
         &[
-            (&format!("{INPUT}.columns.6"), json!({"name": "window_start_ms", "type": "int64"})),
-            ("spec.subscriptions.0.windows.0.keys", json!(["tenant_id", "window_start_ms"])),
+            (
+                &format!("{INPUT}.columns.6"),
+                json!({"name": "window_start_ms", "type": "int64"}),
+            ),
+            (
+                "spec.subscriptions.0.windows.0.keys",
+                json!(["tenant_id", "window_start_ms"]),
+            ),
         ],
         "spec.subscriptions[0].windows[0].keys[1]",
         "name the bounds of window `minute`",
@@ -246,8 +347,14 @@ fn a_key_column_may_not_be_named_like_a_bound() {
 fn a_result_may_not_hide_the_record_key() {
     check(
         &[
-            ("spec.subscriptions.0.partitionKey", json!({"recordKey": true})),
-            ("spec.subscriptions.0.windows.0.aggregates.0.as", json!("record_key")),
+            (
+                "spec.subscriptions.0.partitionKey",
+                json!({"recordKey": true}),
+            ),
+            (
+                "spec.subscriptions.0.windows.0.aggregates.0.as",
+                json!("record_key"),
+            ),
         ],
         "spec.subscriptions[0].windows[0].aggregates[0].as",
         "record_key names the record's key",
@@ -261,12 +368,22 @@ fn a_result_may_not_hide_the_record_key() {
 #[case::no_quantity("10GB", Both)]
 #[case::below_a_byte("0.0", Both)]
 fn sizes(#[case] size: &str, #[case] seen: Seen) {
-    check(&[("spec.state.volume.size", json!(size))], "spec.state.volume.size", "is not a size", seen);
+    check(
+        &[("spec.state.volume.size", json!(size))],
+        "spec.state.volume.size",
+        "is not a size",
+        seen,
+    );
 }
 
 #[test]
 fn replication() {
-    check(&[("spec.topics.replicationFactor", json!(0))], "spec.topics.replicationFactor", "1 to 100, and no more", Both);
+    check(
+        &[("spec.topics.replicationFactor", json!(0))],
+        "spec.topics.replicationFactor",
+        "1 to 100, and no more",
+        Both,
+    );
 }
 
 fn chain(topics: &[(&str, &str)]) -> Value {
@@ -359,7 +476,12 @@ fn all_mistakes_come_at_once_in_the_order_of_the_fields() {
 #[case::init(json!({"spec": {"initContainers": [{"name": "worker"}]}}), "spec.initContainers[0].name", "another name")]
 #[case::restart(json!({"spec": {"restartPolicy": "Never"}}), "spec.restartPolicy", "always restart")]
 fn pod_overrides(#[case] patch: Value, #[case] path: &str, #[case] words: &str) {
-    check(&[("spec.podOverrides", patch)], &format!("spec.podOverrides.{path}"), words, Rust);
+    check(
+        &[("spec.podOverrides", patch)],
+        &format!("spec.podOverrides.{path}"),
+        words,
+        Rust,
+    );
 }
 
 #[test]
@@ -387,9 +509,17 @@ fn pod_overrides_that_add_to_the_pod_are_taken() {
 
 #[test]
 fn unknown_fields_are_refused_when_read() {
-    for path in ["spec.color", "spec.kafka.brokers", "spec.subscriptions.0.input.schema", "spec.state.volume.class"] {
+    for path in [
+        "spec.color",
+        "spec.kafka.brokers",
+        "spec.subscriptions.0.input.schema",
+        "spec.state.volume.class",
+    ] {
         let app = with(&[(path, json!("x"))]);
         let error = serde_json::from_value::<turbine_crds::app::TurbineApp>(app).unwrap_err();
-        assert!(error.to_string().contains("unknown field"), "{path}: {error}");
+        assert!(
+            error.to_string().contains("unknown field"),
+            "{path}: {error}"
+        );
     }
 }

@@ -51,7 +51,7 @@ impl Fault for ActError {
 
 /// What an act changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
+pub(crate) enum Done {
     /// Something that the next look will show.
     Changed,
     /// Nothing that another look would show at once.
@@ -64,7 +64,7 @@ pub enum Done {
 /// If the API server or Kafka refuses, or does not answer.
 ///
 /// `app` is the app as stored last: the status may have been written since `known` was read.
-pub async fn perform(
+pub(crate) async fn perform(
     world: &World,
     known: &Known<'_>,
     app: &TurbineApp,

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// The conditions of a `TurbineApp`, in the order in which they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::EnumIter)]
-pub enum ConditionType {
+pub(crate) enum ConditionType {
     Ready,
     Reconciling,
     Stalled,
@@ -17,7 +17,7 @@ pub enum ConditionType {
 
 /// The three values of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
-pub enum Is {
+pub(crate) enum Is {
     True,
     False,
     Unknown,
@@ -28,7 +28,7 @@ const LONGEST_MESSAGE: usize = 2_048;
 
 /// Conditions on their way from the stored status to the next one.
 #[derive(Debug)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     now: Timestamp,
     generation: i64,
     list: Vec<Condition>,
@@ -36,7 +36,7 @@ pub struct Conditions {
 
 impl Conditions {
     /// Starts from what is stored.
-    pub fn from(stored: &[Condition], generation: i64, now: Timestamp) -> Self {
+    pub(crate) fn from(stored: &[Condition], generation: i64, now: Timestamp) -> Self {
         Self {
             now,
             generation,
@@ -45,7 +45,13 @@ impl Conditions {
     }
 
     /// Says what a condition is now. Its time moves only if its value flips.
-    pub fn set(&mut self, type_: ConditionType, is: Is, reason: &str, message: impl Into<String>) {
+    pub(crate) fn set(
+        &mut self,
+        type_: ConditionType,
+        is: Is,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
         let type_ = type_.to_string();
         let status = is.to_string();
         let message = cut(message.into(), LONGEST_MESSAGE);
@@ -70,7 +76,7 @@ impl Conditions {
     }
 
     /// The list, in a fixed order.
-    pub fn into_list(mut self) -> Vec<Condition> {
+    pub(crate) fn into_list(mut self) -> Vec<Condition> {
         let place = |of: &Condition| {
             <ConditionType as strum::IntoEnumIterator>::iter()
                 .position(|type_| type_.to_string() == of.type_)

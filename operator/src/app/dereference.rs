@@ -22,7 +22,7 @@ use crate::workers::WorkerTarget;
 ///
 /// # Errors
 /// If the API server does not answer, or the app cannot be read.
-pub async fn app(
+pub(crate) async fn app(
     world: &World,
     namespace: &str,
     name: &str,
@@ -42,7 +42,7 @@ pub async fn app(
 ///
 /// # Errors
 /// If the API server does not answer.
-pub async fn cluster(world: &World, app: TurbineApp) -> Result<Seen, ClusterError> {
+pub(crate) async fn cluster(world: &World, app: TurbineApp) -> Result<Seen, ClusterError> {
     let namespace = app.namespace().unwrap_or_default();
     let name = app.name_any();
     let labelled = format!("{}={name}", names::APP);
@@ -113,7 +113,11 @@ pub async fn cluster(world: &World, app: TurbineApp) -> Result<Seen, ClusterErro
 ///
 /// # Errors
 /// If the API server does not answer.
-pub async fn outside(world: &World, seen: &Seen, specs: &Specs) -> Result<Asked, ClusterError> {
+pub(crate) async fn outside(
+    world: &World,
+    seen: &Seen,
+    specs: &Specs,
+) -> Result<Asked, ClusterError> {
     let mut asked = Asked {
         token: seen
             .child(Kind::Secret, &names::token_secret(&seen.name()))

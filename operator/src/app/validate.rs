@@ -11,7 +11,7 @@ use super::seen::{Accepted, Seen, Specs, name_of};
 use crate::words::Trouble;
 
 /// Judges the current spec, alone and against the one that runs.
-pub fn validate(seen: &Seen) -> Specs {
+pub(crate) fn validate(seen: &Seen) -> Specs {
     let (accepted, unreadable) = match accepted(seen) {
         Ok(accepted) => (accepted, None),
         Err(trouble) => (None, Some(trouble)),

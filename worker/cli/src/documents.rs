@@ -94,7 +94,12 @@ fn collect(file: &str, position: &str, value: Value, out: &mut Vec<Document>) {
         && let Some(Value::Sequence(items)) = value.get("items")
     {
         for (at, item) in items.iter().enumerate() {
-            collect(file, &format!("{position}, item {}", at + 1), item.clone(), out);
+            collect(
+                file,
+                &format!("{position}, item {}", at + 1),
+                item.clone(),
+                out,
+            );
         }
         return;
     }
@@ -184,10 +189,19 @@ mod tests {
         let base = "apiVersion: turbine.dev/v1alpha1\nkind: TurbineApp\nmetadata: {name: a}\n";
         let kafka = "kafka: {bootstrapServers: k:1}, state: {volume: {size: 1Gi}}";
         for (spec, path) in [
-            (format!("spec: {{replicas: many, {kafka}, subscriptions: []}}"), "spec.replicas: invalid type"),
-            (format!("spec: {{{kafka}, subscriptions: [{{name: x, windowz: []}}]}}"), "spec.subscriptions[0].windowz: unknown field"),
+            (
+                format!("spec: {{replicas: many, {kafka}, subscriptions: []}}"),
+                "spec.replicas: invalid type",
+            ),
+            (
+                format!("spec: {{{kafka}, subscriptions: [{{name: x, windowz: []}}]}}"),
+                "spec.subscriptions[0].windowz: unknown field",
+            ),
             ("spec: {}".to_owned(), "spec: missing field `kafka`"),
-            (format!("spec: {{{kafka}, subscriptions: []}}\nspecs: 1"), "specs: unknown field"),
+            (
+                format!("spec: {{{kafka}, subscriptions: []}}\nspecs: 1"),
+                "specs: unknown field",
+            ),
         ] {
             let found = contents(&format!("{base}{spec}\n"));
             assert!(found[0].starts_with(path), "{path}: {found:?}");

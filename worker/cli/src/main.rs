@@ -14,12 +14,16 @@ mod validate;
 
 /// Check, explain and install TurbineApps. Nothing here needs a cluster.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, after_help = "\
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "\
 Examples:
   turbine-cli validate app.yaml              every mistake at once, with its field
   helm template my-apps | turbine-cli validate -
   turbine-cli explain app.yaml               the app with every default filled in
-  turbine-cli crds | kubectl apply -f -      install the resource definition without Helm")]
+  turbine-cli crds | kubectl apply -f -      install the resource definition without Helm"
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

@@ -18,7 +18,12 @@ fn cli(arguments: &[&str], stdin: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(stdin.as_bytes())
+        .unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -40,7 +45,13 @@ fn all_examples_are_right() {
     arguments.extend(files.iter().map(String::as_str));
     let output = cli(&arguments, "");
     assert!(output.status.success(), "{}", stdout(&output));
-    assert_eq!(stdout(&output).lines().filter(|line| line.ends_with(": ok")).count(), files.len());
+    assert_eq!(
+        stdout(&output)
+            .lines()
+            .filter(|line| line.ends_with(": ok"))
+            .count(),
+        files.len()
+    );
 }
 
 #[test]
@@ -60,29 +71,48 @@ fn every_mistake_is_printed_at_once_with_its_field() {
 
 #[test]
 fn other_kinds_are_skipped_and_one_bad_document_does_not_hide_the_next() {
-    let bad = quickstart().replace("name: quickstart", "name: first").replace("replicas: 3", "replicas: three");
-    let text = format!("{bad}---\nkind: Namespace\napiVersion: v1\nmetadata: {{name: n}}\n---\n{}", quickstart());
+    let bad = quickstart()
+        .replace("name: quickstart", "name: first")
+        .replace("replicas: 3", "replicas: three");
+    let text = format!(
+        "{bad}---\nkind: Namespace\napiVersion: v1\nmetadata: {{name: n}}\n---\n{}",
+        quickstart()
+    );
     let output = cli(&["validate", "-"], &text);
     assert_eq!(output.status.code(), Some(1));
     let lines = stdout(&output);
     let lines: Vec<_> = lines.lines().collect();
     assert_eq!(lines.len(), 3, "{lines:#?}");
-    assert!(lines[0].starts_with("standard input: first: spec.replicas: invalid type"), "{}", lines[0]);
-    assert_eq!(lines[1], "standard input: n: skipped, Namespace is not a TurbineApp");
+    assert!(
+        lines[0].starts_with("standard input: first: spec.replicas: invalid type"),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(
+        lines[1],
+        "standard input: n: skipped, Namespace is not a TurbineApp"
+    );
     assert_eq!(lines[2], "standard input: quickstart: ok");
 }
 
 #[test]
 fn json_is_read_as_well() {
     let app: Value = serde_yaml::from_str(&quickstart()).unwrap();
-    let output = cli(&["validate", "-"], &serde_json::to_string_pretty(&app).unwrap());
+    let output = cli(
+        &["validate", "-"],
+        &serde_json::to_string_pretty(&app).unwrap(),
+    );
     assert!(output.status.success(), "{}", stdout(&output));
 }
 
 #[test]
 fn nothing_to_check_is_no_success() {
     for text in ["", "kind: Namespace\napiVersion: v1\n", "a: [1,\n"] {
-        assert_eq!(cli(&["validate", "-"], text).status.code(), Some(1), "{text}");
+        assert_eq!(
+            cli(&["validate", "-"], text).status.code(),
+            Some(1),
+            "{text}"
+        );
     }
     let output = cli(&["validate", "/no/such/file.yaml"], "");
     assert_eq!(output.status.code(), Some(1));
@@ -99,16 +129,26 @@ fn explain_fills_in_defaults_that_mean_the_same() {
     assert_eq!(spec["appId"], "quickstart");
     assert_eq!(spec["subscriptions"][0]["commitInterval"], "1s");
     assert_eq!(spec["subscriptions"][0]["input"]["idle"]["policy"], "coast");
-    assert_eq!(spec["subscriptions"][0]["windows"][0]["allowedLateness"], "0s");
+    assert_eq!(
+        spec["subscriptions"][0]["windows"][0]["allowedLateness"],
+        "0s"
+    );
     assert_eq!(spec["state"]["volume"]["onDelete"], "retain");
     assert_eq!(spec["worker"]["resources"]["limits"]["memory"], "1Gi");
     let again = cli(&["explain", "-"], &text);
-    assert_eq!(stdout(&again), text, "a full app has nothing left to fill in");
+    assert_eq!(
+        stdout(&again),
+        text,
+        "a full app has nothing left to fill in"
+    );
 }
 
 #[test]
 fn a_wrong_app_is_not_explained() {
-    let output = cli(&["explain", "-"], &quickstart().replace("replicas: 3", "replicas: 0"));
+    let output = cli(
+        &["explain", "-"],
+        &quickstart().replace("replicas: 3", "replicas: 0"),
+    );
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "");
     assert!(String::from_utf8_lossy(&output.stderr).contains("spec.replicas"));
@@ -116,14 +156,21 @@ fn a_wrong_app_is_not_explained() {
 
 #[test]
 fn crds_prints_what_the_chart_installs() {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/turbine/files/turbineapps.turbine.dev.yaml");
-    assert_eq!(stdout(&cli(&["crds"], "")), std::fs::read_to_string(chart).unwrap());
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../charts/turbine/files/turbineapps.turbine.dev.yaml");
+    assert_eq!(
+        stdout(&cli(&["crds"], "")),
+        std::fs::read_to_string(chart).unwrap()
+    );
 }
 
 #[test]
 fn help_teaches_by_example() {
     for verb in ["validate", "explain", "crds"] {
         let help = stdout(&cli(&[verb, "--help"], ""));
-        assert!(help.contains("Examples:") && help.contains(&format!("turbine-cli {verb}")), "{help}");
+        assert!(
+            help.contains("Examples:") && help.contains(&format!("turbine-cli {verb}")),
+            "{help}"
+        );
     }
 }

@@ -17,7 +17,7 @@ use crate::words::Trouble;
 
 /// What is on the volumes.
 #[derive(Debug)]
-pub enum OnDisk {
+pub(crate) enum OnDisk {
     /// The journal says it.
     Journal(LayoutStatus),
     /// The journal is empty and volumes hold a layout: of an earlier app, or of this one before its status was lost.
@@ -30,7 +30,7 @@ pub enum OnDisk {
 
 impl OnDisk {
     /// The layout, and whether it was found on kept volumes.
-    pub fn layout(self) -> (Option<LayoutStatus>, bool) {
+    pub(crate) fn layout(self) -> (Option<LayoutStatus>, bool) {
         match self {
             Self::Journal(layout) => (Some(layout), false),
             Self::Kept(layout) => (Some(layout), true),
@@ -43,7 +43,7 @@ impl OnDisk {
 ///
 /// # Errors
 /// Never; it has the form of [`on_disk`].
-pub fn journalled(known: &Known<'_>) -> Result<OnDisk, Trouble> {
+pub(crate) fn journalled(known: &Known<'_>) -> Result<OnDisk, Trouble> {
     Ok(match known.seen.status().layout {
         Some(layout) => OnDisk::Journal(layout),
         None => OnDisk::Empty,
@@ -54,7 +54,7 @@ pub fn journalled(known: &Known<'_>) -> Result<OnDisk, Trouble> {
 ///
 /// # Errors
 /// If state is there that can neither be used nor be passed over.
-pub fn on_disk(known: &Known<'_>, app: &ValidatedApp) -> Result<OnDisk, Trouble> {
+pub(crate) fn on_disk(known: &Known<'_>, app: &ValidatedApp) -> Result<OnDisk, Trouble> {
     foreign(known, app)?;
     if let Some(layout) = known.seen.status().layout {
         return Ok(OnDisk::Journal(layout));
@@ -187,7 +187,7 @@ fn foreign(known: &Known<'_>, app: &ValidatedApp) -> Result<(), Trouble> {
 }
 
 /// Deletes a claim, and with it the state on its volume.
-pub fn delete(claim: &Value, why: &'static str) -> Act {
+pub(crate) fn delete(claim: &Value, why: &'static str) -> Act {
     Act::DeleteClaim {
         name: name_of(claim).to_owned(),
         uid: uid_of(claim).to_owned(),
@@ -196,7 +196,7 @@ pub fn delete(claim: &Value, why: &'static str) -> Act {
 }
 
 /// The claims of the layout that exist.
-pub fn of_layout<'a>(
+pub(crate) fn of_layout<'a>(
     known: &Known<'a>,
     app: &ValidatedApp,
     layout: &LayoutStatus,
@@ -214,7 +214,7 @@ pub fn of_layout<'a>(
 ///
 /// # Errors
 /// If the marks cannot be written as JSON.
-pub fn mark(claims: &[&Value], of: &Blueprint<'_>) -> Result<Vec<Act>, BuildError> {
+pub(crate) fn mark(claims: &[&Value], of: &Blueprint<'_>) -> Result<Vec<Act>, BuildError> {
     let marks = build::claim_marks(of)?;
     Ok(claims
         .iter()
@@ -229,7 +229,7 @@ pub fn mark(claims: &[&Value], of: &Blueprint<'_>) -> Result<Vec<Act>, BuildErro
 
 /// How far volumes are from the size asked for.
 #[derive(Debug, Default)]
-pub struct Growth {
+pub(crate) struct Growth {
     /// Claims to grow.
     pub acts: Vec<Act>,
     /// Claims that were told to grow and have not yet.
@@ -237,7 +237,7 @@ pub struct Growth {
 }
 
 /// Compares the claims with the size asked for. They only ever grow.
-pub fn grow(claims: &[&Value], app: &ValidatedApp) -> Growth {
+pub(crate) fn grow(claims: &[&Value], app: &ValidatedApp) -> Growth {
     let size = app.volume().size();
     let mut growth = Growth::default();
     for claim in claims.iter().filter(|claim| !going(claim)) {
@@ -257,6 +257,6 @@ pub fn grow(claims: &[&Value], app: &ValidatedApp) -> Growth {
 }
 
 /// A quantity of a plain object in bytes.
-pub fn bytes(object: &Value, pointer: &str) -> Option<u64> {
+pub(crate) fn bytes(object: &Value, pointer: &str) -> Option<u64> {
     Quantity::parse(text(object, pointer)?).ok()?.ceil()
 }

@@ -19,7 +19,7 @@ const TOPICS_DEADLINE: SignedDuration = SignedDuration::from_secs(60);
 /// After this long pods that do not go (a dead node) are no longer waited for.
 const PODS_DEADLINE: SignedDuration = SignedDuration::from_secs(300);
 
-pub fn plan(known: &Known<'_>) -> Plan {
+pub(crate) fn plan(known: &Known<'_>) -> Plan {
     let mut status = known.seen.status();
     let finalizers: Vec<String> = known
         .seen

@@ -11,7 +11,7 @@ use crate::words::Trouble;
 
 /// What the app should be.
 #[derive(Debug)]
-pub struct Goal<'a> {
+pub(crate) struct Goal<'a> {
     /// What runs, and on which layout; `None` if nothing can run yet.
     pub run: Option<Run<'a>>,
     /// Why the current spec is not what runs.
@@ -24,7 +24,7 @@ pub struct Goal<'a> {
 
 /// A spec on a layout.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     pub app: &'a ValidatedApp,
     /// `None`: the current spec, which is to be accepted.
     pub revision: Option<&'a str>,
@@ -36,7 +36,7 @@ pub struct Run<'a> {
 }
 
 /// Chooses the current spec if it can run, else the accepted one.
-pub fn choose<'a>(known: &Known<'a>) -> Goal<'a> {
+pub(crate) fn choose<'a>(known: &Known<'a>) -> Goal<'a> {
     let mut goal = Goal {
         run: None,
         refused: None,

@@ -20,7 +20,7 @@ const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
 /// Why a pod does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hindrance {
+pub(crate) struct Hindrance {
     /// Constant, for conditions.
     pub reason: String,
     pub message: String,
@@ -28,7 +28,7 @@ pub struct Hindrance {
 
 /// The pods and what the workers in them say.
 #[derive(Debug, Default)]
-pub struct Workers {
+pub(crate) struct Workers {
     /// Pods that exist and are not going away.
     pub existing: i32,
     /// Pods that exist, those going away included.
@@ -43,7 +43,7 @@ pub struct Workers {
 }
 
 /// Looks at pods and reports of the layout's workers.
-pub fn look(
+pub(crate) fn look(
     known: &Known<'_>,
     layout: &LayoutStatus,
     document: &AssignmentDocument,
@@ -171,7 +171,11 @@ fn behind(status: &WorkerStatus, document: &AssignmentDocument, pod: &str) -> Op
 }
 
 /// Workers that run another epoch than the document's: they are given it.
-pub fn pushes(known: &Known<'_>, document: &AssignmentDocument, expected: &[String]) -> Vec<Act> {
+pub(crate) fn pushes(
+    known: &Known<'_>,
+    document: &AssignmentDocument,
+    expected: &[String],
+) -> Vec<Act> {
     known
         .asked
         .workers
@@ -193,7 +197,7 @@ pub fn pushes(known: &Known<'_>, document: &AssignmentDocument, expected: &[Stri
 
 /// The one pod of an old revision that cannot become ready and stands in the way of the new one.
 /// Its volume stays.
-pub fn stuck(known: &Known<'_>, stateful_set: &Value) -> Option<Act> {
+pub(crate) fn stuck(known: &Known<'_>, stateful_set: &Value) -> Option<Act> {
     let wanted = text(stateful_set, "/status/updateRevision")?;
     let judged = stateful_set.pointer("/status/observedGeneration")
         == stateful_set.pointer("/metadata/generation");

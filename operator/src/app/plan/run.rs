@@ -19,7 +19,7 @@ use crate::words::Trouble;
 const KEPT_REVISIONS: usize = 5;
 
 /// The next status and acts of a living app.
-pub fn plan(known: &Known<'_>) -> Plan {
+pub(crate) fn plan(known: &Known<'_>) -> Plan {
     let goal = goal::choose(known);
     let mut standing = Standing::new(known, &goal);
     let acts = match act(known, &goal, &mut standing) {
@@ -400,7 +400,7 @@ fn finalizer(known: &Known<'_>, app: Option<&ValidatedApp>) -> Result<Vec<Act>, 
 }
 
 /// The phase that journal and world amount to.
-pub fn phase(
+pub(crate) fn phase(
     standing: &Standing,
     layout: Option<&LayoutStatus>,
     blocked: bool,
@@ -418,14 +418,14 @@ pub fn phase(
         };
     }
     if layout.is_none() {
-        return if blocked {
+        return if failed {
             Phase::Failed
         } else {
             Phase::Pending
         };
     }
     if !standing.provisioned {
-        return if blocked {
+        return if failed {
             Phase::Failed
         } else {
             Phase::Provisioning
@@ -443,12 +443,12 @@ pub fn phase(
 }
 
 /// Whether every worker of the layout is ready and runs what it should.
-pub fn serving(workers: &Workers, expected: i32) -> bool {
+pub(crate) fn serving(workers: &Workers, expected: i32) -> bool {
     workers.existing == expected && workers.ready == expected && workers.behind.is_none()
 }
 
 /// Fields of the status that are on record before anything follows from them.
-pub fn same_journal(one: &TurbineAppStatus, other: &TurbineAppStatus) -> bool {
+pub(crate) fn same_journal(one: &TurbineAppStatus, other: &TurbineAppStatus) -> bool {
     one.layout == other.layout
         && one.accepted_revision == other.accepted_revision
         && one.topics == other.topics

@@ -43,7 +43,7 @@ fn written(app: &ValidatedApp, counts: &Counts) -> Vec<Written> {
 }
 
 /// Counts, with those that topics will have once they are made: a subscription may read what another one writes.
-pub fn with_planned(app: &ValidatedApp, mut counts: Counts) -> Counts {
+pub(crate) fn with_planned(app: &ValidatedApp, mut counts: Counts) -> Counts {
     if counts.is_empty() {
         return counts;
     }
@@ -62,7 +62,7 @@ pub fn with_planned(app: &ValidatedApp, mut counts: Counts) -> Counts {
 
 /// How the app's topics stand.
 #[derive(Debug, Default)]
-pub struct Topics {
+pub(crate) struct Topics {
     /// What goes on record.
     pub status: Vec<TopicStatus>,
     /// Topics to make, once they are on record.
@@ -72,7 +72,7 @@ pub struct Topics {
 }
 
 /// Compares the topics that the app needs with those that are there.
-pub fn compare(known: &Known<'_>, app: &ValidatedApp) -> Topics {
+pub(crate) fn compare(known: &Known<'_>, app: &ValidatedApp) -> Topics {
     let recorded = known.seen.status().topics;
     let counts = match &known.asked.kafka {
         Some(Ok(seen)) => seen.counts.clone(),

@@ -11,7 +11,7 @@ use crate::words::Trouble;
 
 /// What a plan found out on its way.
 #[derive(Debug)]
-pub struct Standing {
+pub(crate) struct Standing {
     status: TurbineAppStatus,
     pub suspended: bool,
     pub provisioned: bool,
@@ -28,7 +28,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    pub fn new(known: &Known<'_>, goal: &Goal<'_>) -> Self {
+    pub(crate) fn new(known: &Known<'_>, goal: &Goal<'_>) -> Self {
         Self {
             status: known.seen.status(),
             suspended: known
@@ -51,30 +51,41 @@ impl Standing {
     }
 
     /// Puts on record what the acts will follow from.
-    pub fn journal(&mut self, revision: String, layout: LayoutStatus, topics: Vec<TopicStatus>) {
+    pub(crate) fn journal(
+        &mut self,
+        revision: String,
+        layout: LayoutStatus,
+        topics: Vec<TopicStatus>,
+    ) {
         self.status.accepted_revision = Some(revision);
         self.status.layout = Some(layout);
         self.status.topics = topics;
     }
 
     /// Whether the record has to be written first.
-    pub fn unrecorded(&self, stored: &TurbineAppStatus) -> bool {
+    pub(crate) fn unrecorded(&self, stored: &TurbineAppStatus) -> bool {
         !run::same_journal(&self.status, stored)
     }
 
-    pub fn accepted(&self) -> Option<&str> {
+    pub(crate) fn accepted(&self) -> Option<&str> {
         self.status.accepted_revision.as_deref()
     }
 }
 
 /// Puts the verdict together.
-pub fn give(known: &Known<'_>, goal: &Goal<'_>, mut standing: Standing, acts: Vec<Act>) -> Plan {
+pub(crate) fn give(
+    known: &Known<'_>,
+    goal: &Goal<'_>,
+    mut standing: Standing,
+    acts: Vec<Act>,
+) -> Plan {
     let trouble = standing.trouble.clone().or_else(|| known.fault.cloned());
     let blocked = trouble.as_ref().is_some_and(Trouble::person_must_act);
     let unrecorded = standing.unrecorded(&known.seen.status());
     let acting = unrecorded || acts.iter().any(changes);
     let mut status = std::mem::take(&mut standing.status);
-    let to = run::phase(&standing, status.layout.as_ref(), blocked, acting);
+    let failed = blocked && !trouble.as_ref().is_some_and(Trouble::waits);
+    let to = run::phase(&standing, status.layout.as_ref(), failed, acting);
     let next = phase::step(known.seen.status().phase, to).unwrap_or(to);
     let arrived = next == to;
     status.phase = Some(next);
@@ -423,7 +434,7 @@ fn progress(
 }
 
 /// Topics of a status that Turbine made.
-pub fn made(status: &TurbineAppStatus) -> impl Iterator<Item = &TopicStatus> {
+pub(crate) fn made(status: &TurbineAppStatus) -> impl Iterator<Item = &TopicStatus> {
     status
         .topics
         .iter()

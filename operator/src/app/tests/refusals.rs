@@ -158,7 +158,7 @@ async fn an_object_of_our_name_that_is_not_ours_is_left_alone() {
     // Its controller would make pods of it; only the operator acts here.
     let operator = world.operator();
     for _ in 0..3 {
-        crate::app::pass(&operator, super::world::NAMESPACE, "a")
+        crate::app::pass(&operator, world::NAMESPACE, "a")
             .await
             .unwrap();
     }

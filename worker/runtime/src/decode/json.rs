@@ -10,7 +10,7 @@ use super::columns::ColumnBuffer;
 use super::fault::RecordFault;
 use super::time;
 
-/// Most levels of objects and arrays below a field that no column names. Fields that a column
+/// Most levels of objects and arrays with something in them, below a field that no column names. Fields that a column
 /// names hold no objects or arrays at all.
 pub const MAX_NESTING: usize = 200;
 
@@ -278,16 +278,28 @@ fn read_value(
             .buffer
             .push_bool(json.known_bool(peek).map_err(fault)?),
         (number, ColumnType::Int64) if number.is_num() => {
-            match json.known_int(number).map_err(fault)? {
-                jiter::NumberInt::Int(value) => column.buffer.push_int(value),
+            let start = json.current_index();
+            let value = match json.known_int(number) {
+                Ok(jiter::NumberInt::Int(value)) => value,
+                // The parser's own way for integers ends at 18 digits.
+                Err(error) if is_out_of_range(&error) => {
+                    json.known_skip(number).map_err(fault)?;
+                    let digits = std::str::from_utf8(json.slice_to_current(start));
+                    match digits.map(str::parse) {
+                        Ok(Ok(value)) => value,
+                        Ok(Err(_)) | Err(_) => return Err(fault(error)),
+                    }
+                }
+                Err(error) => return Err(fault(error)),
                 #[allow(unreachable_patterns)]
-                _ => {
+                Ok(_) => {
                     return Err(RecordFault::OutOfRange {
                         column: name.to_string(),
                         expected,
                     });
                 }
-            }
+            };
+            column.buffer.push_int(value)
         }
         (number, ColumnType::Float64) if number.is_num() => {
             let value = json.known_float(number).map_err(fault)?;
@@ -311,6 +323,13 @@ fn read_value(
     } else {
         Err(wrong("more text than a batch can hold"))
     }
+}
+
+fn is_out_of_range(error: &JiterError) -> bool {
+    matches!(
+        error.error_type,
+        JiterErrorType::JsonError(JsonErrorType::NumberOutOfRange)
+    )
 }
 
 fn syntax_fault(error: &JiterError, length: usize) -> RecordFault {

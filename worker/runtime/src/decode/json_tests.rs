@@ -38,6 +38,7 @@ fn fault(value: &[u8]) -> RecordFault {
 fn deep(levels: usize) -> Vec<u8> {
     let mut value = br#"{"other":"#.to_vec();
     value.extend(std::iter::repeat_n(b'[', levels));
+    value.push(b'1');
     value.extend(std::iter::repeat_n(b']', levels));
     value.push(b'}');
     value
