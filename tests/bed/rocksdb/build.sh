@@ -43,6 +43,7 @@ compile_unit() {
 }
 export -f compile_unit
 export options_text="${options[*]@Q}"
+# shellcheck disable=SC2016  # the inner shell expands them
 printf '%s\0' "$work"/unit*.cc |
   xargs -0 -P "$(nproc)" -I{} bash -euo pipefail -c 'eval "options=($options_text)"; compile_unit {}'
 
