@@ -155,8 +155,9 @@ fn results_are_keyed_and_lie_where_kafkas_default_partitioner_puts_them() {
 #[test]
 fn one_bad_record_stops_its_task_in_front_of_it_and_no_other() {
     let bed = Bed::new(2);
+    let start = recent();
     let good: Vec<(String, i64, i64)> = (0..40)
-        .map(|at| (format!("user-{at}"), 1, T0 + at * 100))
+        .map(|at| (format!("user-{at}"), 1, start + at * 100))
         .collect();
     bed.produce_events(&borrowed(&good));
     let counts = |of: &[common::Record], partition| {

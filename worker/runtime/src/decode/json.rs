@@ -250,11 +250,6 @@ fn read_value(
             column: name.to_string(),
             expected,
         },
-        JiterErrorType::JsonError(JsonErrorType::FloatExpectingInt)
-        | JiterErrorType::WrongType {
-            actual: jiter::JsonType::Float,
-            ..
-        } => wrong("a number with a fraction or an exponent"),
         _ => syntax_fault(&error, length),
     };
     let taken = match (peek, column.kind) {
@@ -289,6 +284,11 @@ fn read_value(
                         Ok(Ok(value)) => value,
                         Ok(Err(_)) | Err(_) => return Err(fault(error)),
                     }
+                }
+                Err(error) if is_no_integer(&error) => {
+                    // Read on, so that `NaN` is told as what it is.
+                    json.known_skip(number).map_err(fault)?;
+                    return Err(wrong("a number with a fraction or an exponent"));
                 }
                 Err(error) => return Err(fault(error)),
                 #[allow(unreachable_patterns)]
@@ -330,6 +330,13 @@ fn is_out_of_range(error: &JiterError) -> bool {
         error.error_type,
         JiterErrorType::JsonError(JsonErrorType::NumberOutOfRange)
     )
+}
+
+fn is_no_integer(error: &JiterError) -> bool {
+    match &error.error_type {
+        JiterErrorType::JsonError(kind) => *kind == JsonErrorType::FloatExpectingInt,
+        JiterErrorType::WrongType { actual, .. } => *actual == jiter::JsonType::Float,
+    }
 }
 
 fn syntax_fault(error: &JiterError, length: usize) -> RecordFault {

@@ -115,6 +115,8 @@ fn what_is_no_row_is_told_by_name(#[case] value: &[u8], #[case] expected: Record
 
 #[rstest]
 #[case::nan(br#"{"x":NaN}"#)]
+#[case::nan_for_an_integer(br#"{"n":NaN}"#)]
+#[case::minus_infinity_for_an_integer(br#"{"n":-Infinity}"#)]
 #[case::infinity(br#"{"x":Infinity}"#)]
 #[case::minus_infinity(br#"{"x":-Infinity}"#)]
 #[case::nan_elsewhere(br#"{"other":NaN}"#)]

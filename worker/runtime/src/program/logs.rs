@@ -1,3 +1,5 @@
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 use turbine_crds::app::{LogFormat, LogLevel};
 
@@ -14,7 +16,9 @@ pub(super) fn start(level: LogLevel, format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // Colours are for eyes; in a file or a pod's log they are noise.
+        .with_ansi(std::io::stderr().is_terminal());
     let started = match format {
         LogFormat::Text => logs.try_init(),
         LogFormat::Json => logs.json().try_init(),

@@ -133,8 +133,10 @@ impl Running {
 
     pub fn until(&self, what: &str, mut holds: impl FnMut(&[TaskStatus]) -> bool) {
         eventually(what, || {
+            // In this order: tasks that are not started yet are not among those shown.
+            let settled = self.worker.settled();
             let tasks = self.tasks();
-            if self.worker.settled() && holds(&tasks) {
+            if settled && holds(&tasks) {
                 Ok(())
             } else {
                 Err(format!("{tasks:#?}"))
