@@ -84,7 +84,7 @@ impl Generator {
                 );
             }
             written = due;
-            for rejected in self.producer.produce(&self.topic, &batch)? {
+            if let Some(rejected) = self.producer.produce(&self.topic, &batch)?.into_iter().next() {
                 return Err(rejected.reason.into());
             }
         }
