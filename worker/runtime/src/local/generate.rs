@@ -84,7 +84,12 @@ impl Generator {
                 );
             }
             written = due;
-            if let Some(rejected) = self.producer.produce(&self.topic, &batch)?.into_iter().next() {
+            if let Some(rejected) = self
+                .producer
+                .produce(&self.topic, &batch)?
+                .into_iter()
+                .next()
+            {
                 return Err(rejected.reason.into());
             }
         }

@@ -46,7 +46,7 @@ pub(super) fn begin<'a>(
             }
         })?;
     check_count(setup, &topic)?;
-    let (store, start) = find_state(setup, cell, &topic)?;
+    let (store, start, log_end) = find_state(setup, cell, &topic)?;
 
     let group = setup.group();
     let partition = setup.plan.task.partition;
@@ -103,6 +103,7 @@ pub(super) fn begin<'a>(
             pipeline,
             decoder,
             encoders,
+            log_end,
         },
     ))
 }
@@ -131,11 +132,12 @@ fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {
     }
 }
 
+/// The task's state, where it reads on, and where the log ends now.
 fn find_state(
     setup: &TaskSetup,
     cell: &TaskCell,
     topic: &TopicName,
-) -> Result<(Box<dyn TaskState>, Offset), TaskError> {
+) -> Result<(Box<dyn TaskState>, Offset, Offset), TaskError> {
     let wait = setup.limits.broker_wait;
     let partition = setup.plan.task.partition;
     let identity = setup.identity();
@@ -172,6 +174,7 @@ fn find_state(
         },
         store,
     };
+    let log_end = inputs.log.end();
     let decision = decide(&inputs);
     tracing::info!(task = %cell.task(), ?decision, "start decided");
     match (decision, found) {
@@ -185,7 +188,7 @@ fn find_state(
                 );
             }
             mark(setup)?;
-            Ok((store, offset))
+            Ok((store, offset, log_end))
         }
         (StartDecision::Resume { offset, .. }, FoundStore::Absent | FoundStore::Other(_)) => {
             // The decision resumes only from the evidence of a store of ours.
@@ -218,7 +221,7 @@ fn find_state(
                 next: offset,
             };
             let store = setup.volume.create_store(&identity, &[at])?;
-            Ok((Box::new(store), offset))
+            Ok((Box::new(store), offset, log_end))
         }
     }
 }

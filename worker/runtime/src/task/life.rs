@@ -38,6 +38,8 @@ pub(super) struct Parts {
     pub(super) pipeline: Pipeline,
     pub(super) decoder: JsonDecoder,
     pub(super) encoders: Vec<ResultEncoder>,
+    /// Where the log ended when the task started.
+    pub(super) log_end: Offset,
 }
 
 /// A running task.
@@ -62,6 +64,7 @@ pub(crate) struct Life<'a> {
     pub(crate) open: Option<Interval>,
     pub(crate) offset_committed: Duration,
     pub(crate) bad_logged: Option<Duration>,
+    log_end: Offset,
     idle_since: Option<Duration>,
     link_lost: Option<Instant>,
 }
@@ -99,6 +102,7 @@ impl<'a> Life<'a> {
             open: None,
             offset_committed: setup.clock.monotonic(),
             bad_logged: None,
+            log_end: parts.log_end,
             idle_since: None,
             link_lost: None,
         }
@@ -236,7 +240,8 @@ impl<'a> Life<'a> {
 
     /// Shows where the task stands; once per batch.
     fn publish(&self) {
-        let end = self.reader.high_watermark();
+        // Before its first fetch the client does not know the end, or takes the log for empty.
+        let end = self.reader.high_watermark().max(Some(self.log_end));
         let frontier = self.pipeline.clocks().frontier;
         let committed = match self.open {
             None => Some(self.position),

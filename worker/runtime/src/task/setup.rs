@@ -36,7 +36,7 @@ impl Default for Limits {
             poll_wait: Duration::from_millis(200),
             broker_wait: Duration::from_secs(10),
             retry_first: Duration::from_secs(1),
-            retry_most: Duration::from_secs(60),
+            retry_most: Duration::from_mins(1),
         }
     }
 }

@@ -21,25 +21,25 @@ use turbine_runtime::task::Limits;
 use turbine_runtime::worker::{Drained, Manager, Worker, WorkerConfig};
 use turbine_state::{StateBudget, StateVolume};
 
-pub const LINEAGE: &str = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
-pub const WAIT: Duration = Duration::from_secs(30);
+pub(crate) const LINEAGE: &str = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
+pub(crate) const WAIT: Duration = Duration::from_secs(30);
 
 /// A clock that stands where it was put.
 #[derive(Debug, Default)]
-pub struct TestClock {
+pub(crate) struct TestClock {
     wall_ms: AtomicI64,
     monotonic_ms: AtomicI64,
 }
 
 impl TestClock {
-    pub fn at(wall_ms: i64) -> Arc<Self> {
+    pub(crate) fn at(wall_ms: i64) -> Arc<Self> {
         Arc::new(Self {
             wall_ms: AtomicI64::new(wall_ms),
             monotonic_ms: AtomicI64::new(0),
         })
     }
 
-    pub fn advance(&self, ms: i64) {
+    pub(crate) fn advance(&self, ms: i64) {
         self.wall_ms.fetch_add(ms, Ordering::SeqCst);
         self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
     }
@@ -56,7 +56,7 @@ impl Clock for TestClock {
 }
 
 /// Sums of `amount` per `user` and minute, from topic `in` to topic `out`.
-pub fn app() -> Value {
+pub(crate) fn app() -> Value {
     json!({
         "appId": "a",
         "kafka": {"bootstrapServers": "", "tls": null, "sasl": null, "properties": {}},
@@ -99,24 +99,24 @@ pub fn app() -> Value {
     })
 }
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub broker: EmbeddedBroker,
     pub folder: TempDir,
     pub partitions: u32,
 }
 
-pub struct Running {
+pub(crate) struct Running {
     pub worker: Arc<Worker>,
     manager: Manager,
 }
 
 impl Running {
-    pub fn stop(self) -> Drained {
+    pub(crate) fn stop(self) -> Drained {
         self.worker.drain();
         self.manager.wait()
     }
 
-    pub fn tasks(&self) -> Vec<TaskStatus> {
+    pub(crate) fn tasks(&self) -> Vec<TaskStatus> {
         self.worker
             .views()
             .into_iter()
@@ -124,14 +124,14 @@ impl Running {
             .collect()
     }
 
-    pub fn task(&self, partition: i32) -> TaskStatus {
+    pub(crate) fn task(&self, partition: i32) -> TaskStatus {
         self.tasks()
             .into_iter()
             .find(|task| task.partition == partition)
             .unwrap()
     }
 
-    pub fn until(&self, what: &str, mut holds: impl FnMut(&[TaskStatus]) -> bool) {
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut(&[TaskStatus]) -> bool) {
         eventually(what, || {
             // In this order: tasks that are not started yet are not among those shown.
             let settled = self.worker.settled();
@@ -145,7 +145,7 @@ impl Running {
     }
 
     /// Everything that was produced before is committed.
-    pub fn until_caught_up(&self, records: u64) {
+    pub(crate) fn until_caught_up(&self, records: u64) {
         self.until("all records are read and committed", |tasks| {
             tasks.iter().map(|task| task.records).sum::<u64>() >= records
                 && tasks.iter().all(|task| {
@@ -155,7 +155,7 @@ impl Running {
     }
 }
 
-pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Result<T, String>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut check: impl FnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + WAIT;
     loop {
         match check() {
@@ -168,7 +168,7 @@ pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Result<T, String>) -
 
 impl Bed {
     /// A broker with topics `in` (of that count), `out` and `dead`.
-    pub fn new(partitions: u32) -> Self {
+    pub(crate) fn new(partitions: u32) -> Self {
         let broker = EmbeddedBroker::start().unwrap();
         for topic in ["in", "out", "dead"] {
             broker
@@ -182,13 +182,13 @@ impl Bed {
         }
     }
 
-    pub fn compiled(&self, app: &Value) -> CompiledApp {
+    pub(crate) fn compiled(&self, app: &Value) -> CompiledApp {
         let mut app = app.clone();
         app["kafka"]["bootstrapServers"] = json!(self.broker.bootstrap_servers());
         serde_json::from_value(app).unwrap()
     }
 
-    pub fn document(&self, epoch: i64, pod: &str) -> AssignmentDocument {
+    pub(crate) fn document(&self, epoch: i64, pod: &str) -> AssignmentDocument {
         let partitions = i32::try_from(self.partitions).unwrap();
         AssignmentDocument {
             app_id: "a".to_owned(),
@@ -206,7 +206,7 @@ impl Bed {
         }
     }
 
-    pub fn config(&self, app: &Value, clock: Arc<dyn Clock>) -> WorkerConfig {
+    pub(crate) fn config(&self, app: &Value, clock: Arc<dyn Clock>) -> WorkerConfig {
         let budget = StateBudget::new(64 << 20, 12).unwrap();
         WorkerConfig {
             app: self.compiled(app),
@@ -225,17 +225,17 @@ impl Bed {
         }
     }
 
-    pub fn start_with(&self, config: WorkerConfig) -> Running {
+    pub(crate) fn start_with(&self, config: WorkerConfig) -> Running {
         let (worker, manager) = Worker::start(config).unwrap();
         worker.offer(self.document(1, "a-0")).unwrap();
         Running { worker, manager }
     }
 
-    pub fn start(&self, app: &Value, clock: Arc<dyn Clock>) -> Running {
+    pub(crate) fn start(&self, app: &Value, clock: Arc<dyn Clock>) -> Running {
         self.start_with(self.config(app, clock))
     }
 
-    pub fn produce<'a>(
+    pub(crate) fn produce<'a>(
         &self,
         records: impl IntoIterator<Item = (Option<&'a [u8]>, Option<&'a [u8]>)>,
     ) {
@@ -250,8 +250,8 @@ impl Bed {
         producer.flush_acked(Instant::now() + WAIT).unwrap();
     }
 
-    pub fn produce_events(&self, events: &[(&str, i64, i64)]) {
-        let values: Vec<String> = events.iter().map(|event| value(event)).collect();
+    pub(crate) fn produce_events(&self, events: &[(&str, i64, i64)]) {
+        let values: Vec<String> = events.iter().map(value).collect();
         self.produce(
             events
                 .iter()
@@ -261,7 +261,7 @@ impl Bed {
     }
 
     /// Everything in a topic, partition after partition, in the order of the logs.
-    pub fn read(&self, topic: &str) -> Vec<Record> {
+    pub(crate) fn read(&self, topic: &str) -> Vec<Record> {
         let settings = self.broker.settings().unwrap();
         let name: TopicName = topic.parse().unwrap();
         let group = GroupId::of(&"reader".parse().unwrap(), &"test".parse().unwrap());
@@ -295,14 +295,14 @@ impl Bed {
         records
     }
 
-    pub fn results(&self) -> Vec<Value> {
+    pub(crate) fn results(&self) -> Vec<Value> {
         self.read("out")
             .iter()
             .map(|record| serde_json::from_slice(record.value.as_ref().unwrap()).unwrap())
             .collect()
     }
 
-    pub fn write(&self, name: &str, content: &str) -> std::path::PathBuf {
+    pub(crate) fn write(&self, name: &str, content: &str) -> std::path::PathBuf {
         let path = self.folder.path().join(name);
         let draft = self.folder.path().join("draft");
         std::fs::write(&draft, content).unwrap();
@@ -310,13 +310,13 @@ impl Bed {
         path
     }
 
-    pub fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         Path::join(self.folder.path(), name)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub(crate) struct Record {
     pub partition: i32,
     pub key: Option<Vec<u8>>,
     pub value: Option<Vec<u8>>,
@@ -324,7 +324,7 @@ pub struct Record {
 }
 
 impl Record {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(found, _)| found == name)
@@ -332,6 +332,6 @@ impl Record {
     }
 }
 
-pub fn value((user, amount, ts): &(&str, i64, i64)) -> String {
+pub(crate) fn value((user, amount, ts): &(&str, i64, i64)) -> String {
     json!({"user": user, "amount": amount, "ts": ts}).to_string()
 }
