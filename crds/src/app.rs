@@ -416,7 +416,10 @@ pub enum TimeUnit {
 
 /// `earliest`, `latest`, or `{timestamp: "2026-01-01T00:00:00Z"}`.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "write earliest, latest, or {timestamp: \"2026-01-01T00:00:00Z\"}"
+)]
 pub enum StartFrom {
     Edge(LogEdge),
     Timestamp(StartTimestamp),
@@ -480,7 +483,10 @@ pub enum IdlePolicy {
 
 /// What places a row: a column, a list of columns, or the record's own key.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "write a column, a list of columns, or {recordKey: true}"
+)]
 pub enum PartitionKeySpec {
     Column(String),
     Columns(Vec<String>),

@@ -26,7 +26,7 @@ pub struct TurbineAppStatus {
     /// What is on disk now. Absent until the first layout was decided; once there it is never dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayoutStatus>,
-    /// Name of the ControllerRevision that holds the last accepted spec: what runs.
+    /// Name of the `ControllerRevision` that holds the last accepted spec: what runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_revision: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -31,10 +31,10 @@ const BEAT: Duration = Duration::from_secs(5);
 /// Workers of a settled app are asked this often; what matters more (a pod that is not ready any more) comes as an event.
 const ASK_EVERY: Duration = Duration::from_secs(30);
 /// A settled app is looked at as a whole this often, so that an event that was missed is made up for.
-const LOOK_EVERY: Duration = Duration::from_secs(600);
+const LOOK_EVERY: Duration = Duration::from_mins(10);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MOVING_LIMIT: Duration = Duration::from_secs(10);
-const BLOCKED_LIMIT: Duration = Duration::from_secs(60);
+const BLOCKED_LIMIT: Duration = Duration::from_mins(1);
 
 type Key = (String, String);
 type Request = kube::runtime::controller::ReconcileRequest<TurbineApp>;

@@ -15,7 +15,7 @@ use axum::routing::get;
 use crate::metrics::Metrics;
 
 /// The controller's stream beats every few seconds; without a beat for this long it is stuck.
-const STILL: Duration = Duration::from_secs(60);
+const STILL: Duration = Duration::from_mins(1);
 
 /// Whether the operator lives and is ready.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// Runs TurbineApps: turns each into topics, a StatefulSet of workers and an assignment.
+/// Runs `TurbineApps`: turns each into topics, a StatefulSet of workers and an assignment.
 ///
 /// Needs a kubeconfig, or the service account of its pod. Every option can be given as a variable.
 #[derive(Debug, Clone, Parser)]

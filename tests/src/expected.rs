@@ -1,12 +1,14 @@
 //! The independent computation of the results (`reference/Expected.java`): another language, Kafka's own consumer, no code
 //! of the product.
 
-use std::path::Path;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use crate::process;
 
@@ -76,7 +78,8 @@ impl Query {
     /// # Errors
     /// The program cannot be run; a difference is no error.
     pub fn compare(&self, kafka_libs: &Path, wait: Duration) -> Result<Report> {
-        let outcome = process::attempt(&mut self.command(kafka_libs, wait))?;
+        let program = compiled(kafka_libs)?;
+        let outcome = process::attempt(&mut self.command(&program, kafka_libs, wait))?;
         let report = outcome.stdout.lines().last().unwrap_or_default();
         serde_json::from_str(report).with_context(|| {
             format!(
@@ -86,17 +89,17 @@ impl Query {
         })
     }
 
-    fn command(&self, kafka_libs: &Path, wait: Duration) -> Command {
+    fn command(&self, program: &Path, kafka_libs: &Path, wait: Duration) -> Command {
+        let mut classes = program.as_os_str().to_owned();
+        classes.push(":");
+        classes.push(kafka_libs.join("*"));
         let mut command = Command::new("java");
         command
             .args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
             .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
             .arg("-cp")
-            .arg(kafka_libs.join("*"))
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/reference/Expected.java"
-            ))
+            .arg(classes)
+            .arg("Expected")
             .args([
                 "--bootstrap",
                 &self.bootstrap,
@@ -124,4 +127,33 @@ impl Query {
         }
         command
     }
+}
+
+/// The folder with the compiled program; compiled when its source has changed.
+fn compiled(kafka_libs: &Path) -> Result<PathBuf> {
+    const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/Expected.java");
+    let mut hasher = DefaultHasher::new();
+    std::fs::read(SOURCE)?.hash(&mut hasher);
+    let folder = std::env::temp_dir().join(format!("turbine-expected-{:x}", hasher.finish()));
+    if folder.join("Expected.class").exists() {
+        return Ok(folder);
+    }
+    let fresh = TempDir::new()?;
+    process::run(
+        Command::new("javac")
+            .arg("-d")
+            .arg(fresh.path())
+            .arg("-cp")
+            .arg(kafka_libs.join("*"))
+            .arg(SOURCE),
+    )?;
+    // whole or not at all; where another process was first, its folder is as good
+    if std::fs::rename(fresh.path(), &folder).is_ok() {
+        let _moved = fresh.keep();
+    }
+    ensure!(
+        folder.join("Expected.class").exists(),
+        "{SOURCE} was not compiled"
+    );
+    Ok(folder)
 }

@@ -83,12 +83,10 @@ impl AppManifest {
             })
     }
 
-    /// As a person would write it.
-    ///
-    /// # Errors
-    /// None that the tests know of.
-    pub fn yaml(&self) -> anyhow::Result<String> {
-        Ok(serde_yaml::to_string(&self.0)?)
+    /// For `kubectl` and files. JSON, since YAML's readers do not agree on which bare words are texts (`n` is one, or
+    /// false).
+    pub fn text(&self) -> String {
+        format!("{:#}", self.0)
     }
 
     /// What its results must be.

@@ -26,7 +26,7 @@ impl WorkerPlan {
     /// The folder cannot be written.
     pub fn new(bed: &Bed, app: &AppManifest, folder: &Path) -> Result<Self> {
         let file = folder.join("app.yaml");
-        std::fs::write(&file, app.yaml()?)?;
+        std::fs::write(&file, app.text())?;
         Ok(Self {
             program: bed.program("turbine-worker"),
             app: file,

@@ -215,7 +215,7 @@ fn worker(
 #[rstest]
 #[case::negative("partitions", json!(-1), "partitions", "at least 1", Both)]
 #[case::zero("partitions", json!(0), "partitions", "at least 1", Both)]
-#[case::topic("topic", json!("bestellung-ü"), "topic", "topic `bestellung-ü` is refused: use 1 to 249", Both)]
+#[case::topic("topic", json!("bestellung u"), "topic", "topic `bestellung u` is refused: use 1 to 249", Both)]
 #[case::dot_topic("topic", json!(".."), "topic", "topic `..` is refused", Both)]
 #[case::no_columns("columns", json!([]), "columns", "0 entries; use 1 to 64", Bound)]
 #[case::column_twice("columns.6", json!({"name": "cpu", "type": "int64"}), "columns[6].name", "`cpu` is there twice", Bound)]
@@ -247,7 +247,7 @@ fn input(
 
 #[rstest]
 #[case::null_keys_need_a_topic(&[("onNullKey", json!("dlq"))], "input", "need a dead-letter topic", Both)]
-#[case::name(&[("name", json!("größe-der-"))], "name", "(it has 10 characters)", Both)]
+#[case::name(&[("name", json!("groesse der"))], "name", "(it has 11 characters)", Both)]
 #[case::commit_soon(&[("commitInterval", json!("9ms"))], "commitInterval", "use 10ms to 1h", Both)]
 #[case::commit_late(&[("commitInterval", json!("1h1ms"))], "commitInterval", "use 10ms to 1h", Both)]
 #[case::output_is_input(&[("output.topic", json!("events"))], "output.topic", "is the input as well", Both)]

@@ -27,7 +27,7 @@ const AT_ONCE: usize = 4;
 /// For so long a cluster that did not answer is not asked again, whoever wants to know.
 const SILENCE: Duration = Duration::from_secs(3);
 /// A client that nobody used for so long is closed.
-const IDLE: Duration = Duration::from_secs(900);
+const IDLE: Duration = Duration::from_mins(15);
 
 /// The brokers, through one client per cluster and login.
 #[derive(Debug, Default)]

@@ -197,6 +197,10 @@ mod tests {
                 format!("spec: {{{kafka}, subscriptions: [{{name: x, windowz: []}}]}}"),
                 "spec.subscriptions[0].windowz: unknown field",
             ),
+            (
+                format!("spec: {{{kafka}, subscriptions: [{{name: x, partitionKey: 5}}]}}"),
+                "spec.subscriptions[0].partitionKey: write a column, a list of columns, or {recordKey: true}",
+            ),
             ("spec: {}".to_owned(), "spec: missing field `kafka`"),
             (
                 format!("spec: {{{kafka}, subscriptions: []}}\nspecs: 1"),

@@ -12,7 +12,7 @@ mod documents;
 mod explain;
 mod validate;
 
-/// Check, explain and install TurbineApps. Nothing here needs a cluster.
+/// Check, explain and install `TurbineApps`. Nothing here needs a cluster.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -31,10 +31,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Check TurbineApps by the rules of the API server, the operator and the workers
+    /// Check `TurbineApps` by the rules of the API server, the operator and the workers
     ///
     /// Reads YAML or JSON with any number of documents and prints every mistake with its field. Documents of other
-    /// kinds are skipped with a word. The exit code is 0 if all TurbineApps are right, 1 if one is not, if a file
+    /// kinds are skipped with a word. The exit code is 0 if all `TurbineApps` are right, 1 if one is not, if a file
     /// cannot be read, or if there was none to check.
     ///
     /// What only a broker or a cluster knows is not checked: whether topics, Secrets and storage classes exist, and
@@ -51,7 +51,7 @@ Examples:
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Print TurbineApps with every default filled in
+    /// Print `TurbineApps` with every default filled in
     ///
     /// What stays open is what the cluster or the broker decides: the worker's image, the storage class, partition
     /// counts and the replication factor. An app with mistakes is not explained; its mistakes are printed instead.
@@ -63,7 +63,7 @@ Examples:
         /// File to explain; `-` is the standard input
         file: PathBuf,
     },
-    /// Print the CustomResourceDefinition of TurbineApp
+    /// Print the `CustomResourceDefinition` of TurbineApp
     ///
     /// The chart installs it as well; this is for installations without Helm, and for tools that read schemas.
     #[command(after_help = "\

@@ -1,5 +1,12 @@
 //! The whole way of a record, against a broker within the process.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::type_complexity
+)]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -403,7 +403,7 @@ fn finalizer(known: &Known<'_>, app: Option<&ValidatedApp>) -> Result<Vec<Act>, 
 pub(crate) fn phase(
     standing: &Standing,
     layout: Option<&LayoutStatus>,
-    blocked: bool,
+    failed: bool,
     acting: bool,
 ) -> Phase {
     let pods = standing

@@ -35,7 +35,7 @@ impl Standing {
                 .specs
                 .current
                 .as_ref()
-                .is_ok_and(|app| app.suspended()),
+                .is_ok_and(turbine_crds::validated::ValidatedApp::suspended),
             provisioned: false,
             expected: 0,
             workers: None,
@@ -80,11 +80,12 @@ pub(crate) fn give(
     acts: Vec<Act>,
 ) -> Plan {
     let trouble = standing.trouble.clone().or_else(|| known.fault.cloned());
-    let blocked = trouble.as_ref().is_some_and(Trouble::person_must_act);
     let unrecorded = standing.unrecorded(&known.seen.status());
     let acting = unrecorded || acts.iter().any(changes);
     let mut status = std::mem::take(&mut standing.status);
-    let failed = blocked && !trouble.as_ref().is_some_and(Trouble::waits);
+    let failed = trouble
+        .as_ref()
+        .is_some_and(|trouble| trouble.person_must_act() && !trouble.waits());
     let to = run::phase(&standing, status.layout.as_ref(), failed, acting);
     let next = phase::step(known.seen.status().phase, to).unwrap_or(to);
     let arrived = next == to;

@@ -53,7 +53,7 @@ impl Case {
     fn apply(&self, change: impl FnOnce(AppManifest) -> AppManifest) -> Result<()> {
         self.scenario
             .namespace
-            .apply(&change(self.manifest.clone()).yaml()?)
+            .apply(&change(self.manifest.clone()).text())
             .map(drop)
     }
 
@@ -213,7 +213,7 @@ async fn killed_after_every_single_write_of_a_start_it_reaches_the_same_end() ->
         .context("a name")?
         .to_owned();
     let operator = plan.start().await?;
-    case.scenario.namespace.apply(&calm_app.yaml()?)?;
+    case.scenario.namespace.apply(&calm_app.text())?;
     case.scenario
         .namespace
         .wait_until_ready(&calm, START)

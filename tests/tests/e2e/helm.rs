@@ -161,7 +161,7 @@ async fn uninstalling_leaves_the_app_and_its_workers_alone_and_upgrading_values_
         .as_str()
         .context("a name")?
         .to_owned();
-    namespace.apply(&manifest.yaml()?)?;
+    namespace.apply(&manifest.text())?;
     namespace.wait_until_ready(&app, START).await?;
     let identities = |pods: Vec<k8s_openapi::api::core::v1::Pod>| -> Vec<_> {
         pods.into_iter().map(|pod| pod.metadata.uid).collect()
@@ -237,7 +237,7 @@ async fn two_releases_in_two_namespaces_run_their_own_apps_and_a_third_that_over
     for scenario in [&left, &right] {
         let input = scenario.topics.create("events", 2).await?;
         let manifest = scenario.app(&input, &scenario.topics.name("scores")?);
-        scenario.namespace.apply(&manifest.yaml()?)?;
+        scenario.namespace.apply(&manifest.text())?;
         scenario
             .namespace
             .wait_until_ready(
@@ -266,7 +266,7 @@ async fn two_releases_in_two_namespaces_run_their_own_apps_and_a_third_that_over
     second.uninstall()?;
     let input = left.topics.create("more", 2).await?;
     let manifest = left.app(&input, &left.topics.name("more-scores")?);
-    left.namespace.apply(&manifest.yaml()?)?;
+    left.namespace.apply(&manifest.text())?;
     left.namespace
         .wait_until_ready(
             manifest.0["metadata"]["name"].as_str().context("a name")?,

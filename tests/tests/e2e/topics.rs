@@ -29,7 +29,7 @@ async fn seven_partitions_are_refused_by_name_without_a_pod_and_eight_run_withou
     let manifest = scenario.app(&input, &output);
     let app = name(&manifest)?;
     let _operator = scenario.operator()?.start().await?;
-    scenario.namespace.apply(&manifest.yaml()?)?;
+    scenario.namespace.apply(&manifest.text())?;
 
     let refused = scenario
         .namespace
@@ -90,7 +90,7 @@ async fn a_missing_input_is_waited_for_and_never_made() -> Result<()> {
     let manifest = scenario.app(&input, &scenario.topics.name("scores")?);
     let app = name(&manifest)?;
     let _operator = scenario.operator()?.start().await?;
-    scenario.namespace.apply(&manifest.yaml()?)?;
+    scenario.namespace.apply(&manifest.text())?;
     let missing = scenario
         .namespace
         .wait_for_condition(
@@ -125,7 +125,7 @@ async fn an_unreachable_broker_is_named_and_the_app_starts_once_it_is_there() ->
     scenario.bed.script("kafka.sh", &["stop", "1"])?;
     let broker = BrokerBack(&scenario);
     let operator = scenario.operator()?.start().await?;
-    scenario.namespace.apply(&manifest.yaml()?)?;
+    scenario.namespace.apply(&manifest.text())?;
     let bootstrap = scenario.bed.bootstrap.clone();
     let waiting = scenario
         .namespace

@@ -43,7 +43,7 @@ async fn begin(test: &str) -> Result<Option<Flow>> {
         .as_str()
         .context("a name")?
         .to_owned();
-    scenario.namespace.apply(&manifest.yaml()?)?;
+    scenario.namespace.apply(&manifest.text())?;
     let selector = "app.kubernetes.io/name=turbine-operator";
     let operator = scenario.namespace.kubectl(&[
         "get",

@@ -18,8 +18,8 @@ fn app(name: &str) -> AppManifest {
 }
 
 fn refused(namespace: &TestNamespace, app: &AppManifest) -> Result<String> {
-    let outcome = namespace.try_apply(&app.yaml()?)?;
-    assert!(!outcome.success, "must be refused:\n{}", app.yaml()?);
+    let outcome = namespace.try_apply(&app.text())?;
+    assert!(!outcome.success, "must be refused:\n{}", app.text());
     Ok(outcome.stderr)
 }
 
@@ -56,7 +56,7 @@ async fn a_name_of_41_letters_is_refused_with_the_number_and_one_of_40_is_taken(
     };
     let message = refused(&namespace, &app(&"a".repeat(41)))?;
     assert!(message.contains("40"), "{message}");
-    namespace.apply(&app(&"a".repeat(40)).yaml()?)?;
+    namespace.apply(&app(&"a".repeat(40)).text())?;
     Ok(())
 }
 
@@ -89,7 +89,7 @@ async fn a_count_that_does_not_divide_960_is_refused_with_its_neighbours() -> Re
     namespace.apply(
         &app("counts")
             .with("spec.subscriptions.0.input.partitions", json!(8))
-            .yaml()?,
+            .text(),
     )?;
     Ok(())
 }
@@ -114,7 +114,7 @@ async fn explain_describes_fields_and_get_shows_the_columns_people_need() -> Res
         text.contains("wall clock") && !text.contains("<empty>"),
         "{text}"
     );
-    namespace.apply(&app("columns").yaml()?)?;
+    namespace.apply(&app("columns").text())?;
     let table = namespace.kubectl(&["get", "tapp", "columns"])?;
     let heading = table.lines().next().unwrap_or_default().to_uppercase();
     for column in ["READY", "PHASE", "PARTITIONS", "REPLICAS", "AGE"] {
@@ -135,7 +135,7 @@ async fn the_same_file_twice_changes_nothing() -> Result<()> {
     let Some(namespace) = namespace("the_same_file_twice").await? else {
         return Ok(());
     };
-    let yaml = app("twice").yaml()?;
+    let yaml = app("twice").text();
     namespace.apply(&yaml)?;
     let first = stored(&namespace, "twice")?;
     let answer = namespace.apply(&yaml)?;
@@ -167,7 +167,7 @@ async fn two_managers_own_a_part_each_and_conflicts_name_the_field() -> Result<(
             "-f",
             "-",
         ];
-        with_input(kubectl().args(arguments), &app.yaml()?)
+        with_input(kubectl().args(arguments), &app.text())
     };
     let base = app("shared").without("spec.replicas");
     assert!(apply("git", &base)?.success);
@@ -200,7 +200,7 @@ async fn scale_and_patch_work_and_the_identity_stays() -> Result<()> {
     let Some(namespace) = namespace("scale_and_patch").await? else {
         return Ok(());
     };
-    namespace.apply(&app("scaled").with("spec.appId", json!("one")).yaml()?)?;
+    namespace.apply(&app("scaled").with("spec.appId", json!("one")).text())?;
     namespace.kubectl(&["scale", "tapp/scaled", "--replicas=4"])?;
     assert_eq!(stored(&namespace, "scaled")?["spec"]["replicas"], 4);
     namespace.kubectl(&[
@@ -233,7 +233,7 @@ async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
         "spec.state.volume",
         json!({"size": "1Gi", "storageClassName": "standard"}),
     );
-    namespace.apply(&base.yaml()?)?;
+    namespace.apply(&base.text())?;
     let smaller = refused(
         &namespace,
         &base.clone().with("spec.state.volume.size", json!("512Mi")),
@@ -249,7 +249,7 @@ async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
             .with("spec.state.volume.storageClassName", json!("limited")),
     )?;
     assert!(class.contains("storageClassName"), "{class}");
-    namespace.apply(&base.with("spec.state.volume.size", json!("2Gi")).yaml()?)?;
+    namespace.apply(&base.with("spec.state.volume.size", json!("2Gi")).text())?;
     Ok(())
 }
 
@@ -258,7 +258,7 @@ async fn deletion_in_the_foreground_ends_without_an_operator() -> Result<()> {
     let Some(namespace) = namespace("deletion").await? else {
         return Ok(());
     };
-    namespace.apply(&app("gone").yaml()?)?;
+    namespace.apply(&app("gone").text())?;
     namespace.kubectl(&[
         "delete",
         "tapp",

@@ -1,0 +1,18 @@
+//! Everything that needs the real parts. One program, since linking one per subject takes longer than running it.
+
+#[path = "e2e/api.rs"]
+mod api;
+#[path = "e2e/bad_records.rs"]
+mod bad_records;
+#[path = "e2e/end_to_end.rs"]
+mod end_to_end;
+#[path = "e2e/helm.rs"]
+mod helm;
+#[path = "e2e/operator.rs"]
+mod operator;
+#[path = "e2e/reference.rs"]
+mod reference;
+#[path = "e2e/topics.rs"]
+mod topics;
+#[path = "e2e/worker.rs"]
+mod worker;
