@@ -2,7 +2,7 @@
 //! told what to run and asked how they fare.
 //!
 //! The way of a record: [`turbine_kafka::PartitionReader`] → [`decode`] → [`task`] (the engine's
-//! windows) → [`sink`] → [`commit`]. A later stage never calls an earlier one. Each task does all
+//! windows) → `sink` → `commit`. A later stage never calls an earlier one. Each task does all
 //! of it on one plain thread of its own; tokio serves the control API and nothing else.
 
 pub mod clock;
