@@ -23,6 +23,9 @@ up() {
   local start
   start=$(now_ms)
   "$BED/build.sh" "${parts[@]}"
+  # what a bed that died has left is not what anybody expects to find; `down --keep` says that it is
+  if [ "$(cluster_mode)" = none ] && ! "$BED/kafka.sh" running && [ ! -e "$STATE/kept" ]; then down >/dev/null; fi
+  rm -f "$STATE/kept"
   say "bed: starting"
   # a broker that runs is left as it is, unless another number is asked for
   if [ ${#brokers[@]} -eq 0 ] && [ -e "$STATE/kafka/brokers" ]; then brokers=(--brokers "$(cat "$STATE/kafka/brokers")"); fi
@@ -36,7 +39,7 @@ up() {
 down() {
   local start wipe=(--wipe)
   start=$(now_ms)
-  if [ "${1:-}" = --keep ]; then wipe=(); fi
+  if [ "${1:-}" = --keep ]; then wipe=() && mkdir -p "$STATE" && touch "$STATE/kept"; else rm -f "$STATE/kept"; fi
   "$BED/down.sh" "$@"
   keep_kafka_logs
   "$BED/kafka.sh" down "${wipe[@]}"

@@ -5,6 +5,7 @@
 #   kill|stop|start|restart N   one broker (1..3): SIGKILL, SIGTERM, start again, stop and start
 #   pause|resume N          freeze a broker without closing its connections, and let it go on
 #   status                  what runs and where
+#   running                 succeeds if a broker runs
 #   tool NAME ARGS...       Kafka's own tools: topics groups configs acls offsets consume produce txn dump
 # Data, logs and the addresses are in the state folder (kafka/). Every broker listens three times:
 #   bootstrap       PLAINTEXT  9092 9192 9292   may do everything
@@ -202,6 +203,12 @@ status() {
   done
 }
 
+running() {
+  local i
+  for i in 1 2 3; do [ -z "$(broker_pid "$i")" ] || return 0; done
+  return 1
+}
+
 tool() {
   local class
   case ${1:-} in
@@ -224,7 +231,7 @@ verb=${1:-}
 [ $# -eq 0 ] || shift
 one() { if [[ ! ${1:-} =~ ^[1-3]$ ]] || [ ! -d "$dir/broker$1" ]; then die "kafka.sh $verb N: which broker? (there are $(brokers))"; fi; }
 case $verb in
-  up | down | status | tool) "$verb" "$@" ;;
+  up | down | status | running | tool) "$verb" "$@" ;;
   kill) one "$@" && signal KILL "$1" ;;
   stop) one "$@" && stop_broker "$1" ;;
   start) one "$@" && start_broker "$1" && wait_for_broker "$1" ;;

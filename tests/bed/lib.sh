@@ -75,8 +75,17 @@ rocksdb_dir() {
   key=$({ cat "$BED/rocksdb/build.sh"; grep -A 2 -e '^name = "rust-librocksdb-sys"' -e '^name = "lz4-sys"' "$ROOT/Cargo.lock"; g++ -dumpfullversion -dumpmachine; } | sha256sum | cut -c1-16)
   printf '%s/rocksdb-%s' "$TURBINE_CACHE" "$key"
 }
+# Cargo goes by the times of files. Another checkout of the project that shares this cache may have younger ones, and its
+# programs, with its paths in them, would be taken for those of this one.
+claim_target() {
+  local mark=$CARGO_TARGET_DIR/checkout
+  [ "$(cat "$mark" 2>/dev/null)" != "$ROOT" ] || return 0
+  rm -rf "$CARGO_TARGET_DIR"/*/.fingerprint/turbine-*
+  mkdir -p "$CARGO_TARGET_DIR" && printf '%s' "$ROOT" >"$mark"
+}
 build_rocksdb() {
   local dir
+  claim_target
   dir=$(rocksdb_dir)
   (
     flock 9

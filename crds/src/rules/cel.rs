@@ -417,7 +417,7 @@ pub(crate) fn message_key_type() -> Rule {
     let no_keys = columns("c.type != 'string' && c.type != 'int64'");
     rule(
         format!(
-            "!has(self.output.messageKey) || self.windows.all(w, \
+            "!has(self.output.messageKey) || self.output.messageKey in {GIVEN_BY_WINDOW} || self.windows.all(w, \
              !(self.output.messageKey in w.keys && self.output.messageKey in {no_keys}) && \
              !w.aggregates.exists(a, a.__as__ == self.output.messageKey && has(a.mean)) && \
              !sets.intersects({no_keys}, w.aggregates.filter(a, a.__as__ == self.output.messageKey && \

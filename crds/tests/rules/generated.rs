@@ -102,9 +102,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    // The judge of CEL in this process and Rust disagree on a message key that is a window bound.
     #[test]
-    #[ignore = "a message key that is a window bound is refused by kube-cel and taken by Rust"]
     fn what_cel_refuses_rust_refuses_and_what_rust_takes_compiles(app in app()) {
         let typed: TurbineApp = serde_json::from_value(app.clone()).unwrap();
         prop_assert_eq!(&serde_json::to_value(&typed).unwrap(), &app, "a spec survives being read and written");

@@ -5,6 +5,7 @@
 
 mod apply;
 pub mod build;
+mod changes;
 mod conditions;
 mod dereference;
 pub mod diff;
@@ -34,7 +35,7 @@ use self::plan::{Known, Plan};
 use self::seen::{Asked, Seen, Specs};
 use crate::cluster::{Cluster, ClusterError};
 use crate::kafka::KafkaView;
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 use crate::words::Trouble;
 use crate::workers::WorkersView;
 
@@ -276,7 +277,12 @@ async fn decide(world: &World, looked: &Looked, now: Timestamp) -> Result<Round,
         fresh: Lineage::new(Uuid::new_v4()),
         default_image: world.default_image.as_deref(),
     };
-    let Plan { status, acts, pace } = plan::plan(&known);
+    let Plan {
+        status,
+        acts,
+        pace,
+        adopted,
+    } = plan::plan(&known);
 
     let stored = seen.status();
     let mut waits = false;
@@ -287,6 +293,12 @@ async fn decide(world: &World, looked: &Looked, now: Timestamp) -> Result<Round,
             only_figures(&stored, &status) && wrote.is_some_and(|at| at.elapsed() < PROGRESS_EVERY);
         if !waits {
             app = store(world, &seen.app, status).await?;
+            if let Some(layout) = adopted {
+                world
+                    .signals
+                    .give(&app, &Signal::StateAdopted { layout: &layout })
+                    .await;
+            }
             if acts.is_empty() {
                 return Ok(Round::Again);
             }

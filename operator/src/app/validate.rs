@@ -2,11 +2,9 @@
 
 use kube::api::ObjectMeta;
 use turbine_crds::app::TurbineApp;
-use turbine_crds::compiled::CompiledSubscription;
-use turbine_crds::rules::{self, FieldError};
-use turbine_crds::validated::ValidatedApp;
+use turbine_crds::rules;
 
-use super::build;
+use super::{build, changes};
 use super::seen::{Accepted, Seen, Specs, name_of};
 use crate::words::Trouble;
 
@@ -19,7 +17,7 @@ pub(crate) fn validate(seen: &Seen) -> Specs {
     let current = rules::validate(&seen.app)
         .map_err(Trouble::InvalidSpec)
         .and_then(|current| match &accepted {
-            Some(accepted) => changed(&seen.app, accepted, &current)
+            Some(accepted) => changes::check(&seen.app, accepted, &current)
                 .map(|()| current)
                 .map_err(Trouble::ChangeRefused),
             None => Ok(current),
@@ -60,60 +58,4 @@ fn accepted(seen: &Seen) -> Result<Option<Accepted>, Trouble> {
         app,
         validated,
     }))
-}
-
-/// Changes that would part an app from its state.
-fn changed(
-    now: &TurbineApp,
-    accepted: &Accepted,
-    current: &ValidatedApp,
-) -> Result<(), Vec<FieldError>> {
-    let mut errors = rules::validate_update(&accepted.app, now)
-        .err()
-        .unwrap_or_default();
-    for (at, new) in current.compiled().subscriptions.iter().enumerate() {
-        let old = accepted
-            .validated
-            .compiled()
-            .subscriptions
-            .iter()
-            .find(|old| old.name == new.name);
-        if let Some(old) = old {
-            errors.extend(parted(at, old, new));
-        }
-    }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(errors)
-    }
-}
-
-fn parted(at: usize, old: &CompiledSubscription, new: &CompiledSubscription) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let mut refuse = |field: &str, message: String| {
-        errors.push(FieldError {
-            path: format!("spec.subscriptions[{at}].{field}"),
-            message,
-        });
-    };
-    if old.topic != new.topic {
-        refuse(
-            "input.topic",
-            format!(
-                "subscription {} has state and offsets of topic `{}`: remove it and add one under another name to read `{}`",
-                old.name, old.topic, new.topic
-            ),
-        );
-    }
-    if old.partition_key != new.partition_key {
-        refuse(
-            "partitionKey",
-            format!(
-                "the state of subscription {} is laid out by its partition key: remove it and add one under another name",
-                old.name
-            ),
-        );
-    }
-    errors
 }

@@ -4,7 +4,7 @@ mod live;
 
 use async_trait::async_trait;
 use turbine_crds::app::TurbineApp;
-use turbine_crds::status::TurbineAppStatus;
+use turbine_crds::status::{LayoutStatus, TurbineAppStatus};
 
 pub use live::LiveSignals;
 
@@ -16,6 +16,7 @@ use crate::kafka::TopicWanted;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal<'a> {
     SpecAccepted { revision: &'a str },
+    StateAdopted { layout: &'a LayoutStatus },
     TopicCreated { topic: &'a TopicWanted },
     TopicDeleted { topic: &'a str },
     Applied { kind: Kind, name: &'a str },
@@ -42,6 +43,7 @@ impl Signal<'_> {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::SpecAccepted { .. } => "SpecAccepted",
+            Self::StateAdopted { .. } => "StateAdopted",
             Self::TopicCreated { .. } => "TopicCreated",
             Self::TopicDeleted { .. } => "TopicDeleted",
             Self::Applied { .. } => "Applied",
@@ -59,6 +61,7 @@ impl Signal<'_> {
     pub fn action(&self) -> &'static str {
         match self {
             Self::SpecAccepted { .. } => "Accept",
+            Self::StateAdopted { .. } => "Adopt",
             Self::TopicCreated { .. } => "CreateTopic",
             Self::TopicDeleted { .. } | Self::VolumeDeleted { .. } | Self::LeftBehind { .. } => {
                 "CleanUp"
@@ -75,6 +78,7 @@ impl Signal<'_> {
         match self {
             Self::Applied { .. } | Self::PushRefused { .. } => Weight::Quiet,
             Self::SpecAccepted { .. }
+            | Self::StateAdopted { .. }
             | Self::TopicCreated { .. }
             | Self::TopicDeleted { .. }
             | Self::StatefulSetReleased { .. }
@@ -92,6 +96,12 @@ impl Signal<'_> {
             Self::SpecAccepted { revision } => {
                 format!(
                     "the spec is valid and runs from now on (kept as ControllerRevision {revision})"
+                )
+            }
+            Self::StateAdopted { layout } => {
+                format!(
+                    "adopted the kept volumes of {} workers: the app resumes from the state of lineage {}, epoch {}",
+                    layout.replicas, layout.lineage, layout.epoch
                 )
             }
             Self::TopicCreated { topic } => {

@@ -34,6 +34,7 @@ pub(crate) fn plan(known: &Known<'_>) -> Plan {
             status,
             acts: Vec::new(),
             pace: Pace::Settled,
+            adopted: None,
         };
     }
     status.phase = phase::step(status.phase, Phase::Deleting).or(Some(Phase::Deleting));
@@ -61,6 +62,7 @@ pub(crate) fn plan(known: &Known<'_>) -> Plan {
         status,
         acts,
         pace: Pace::Moving,
+        adopted: None,
     }
 }
 

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use turbine_crds::app::TurbineApp;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::status::TurbineAppStatus;
+use turbine_crds::status::{LayoutStatus, TurbineAppStatus};
 use turbine_protocol::Lineage;
 
 pub use phase::{next as next_phases, step as phase_step, table as phase_table};
@@ -137,6 +137,8 @@ pub struct Plan {
     pub status: TurbineAppStatus,
     pub acts: Vec<Act>,
     pub pace: Pace,
+    /// The layout on kept volumes that this status puts on record.
+    pub adopted: Option<LayoutStatus>,
 }
 
 /// The first write for a new generation, before anything else is looked at. `None` if this

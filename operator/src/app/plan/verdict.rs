@@ -83,6 +83,11 @@ pub(crate) fn give(
     let unrecorded = standing.unrecorded(&known.seen.status());
     let acting = unrecorded || acts.iter().any(changes);
     let mut status = std::mem::take(&mut standing.status);
+    let adopted = goal
+        .run
+        .as_ref()
+        .filter(|run| run.adopted)
+        .and_then(|_| status.layout.clone());
     let failed = trouble
         .as_ref()
         .is_some_and(|trouble| trouble.person_must_act() && !trouble.waits());
@@ -133,7 +138,12 @@ pub(crate) fn give(
     } else {
         Pace::Moving
     };
-    Plan { status, acts, pace }
+    Plan {
+        status,
+        acts,
+        pace,
+        adopted,
+    }
 }
 
 /// Acts that mean the app is not yet what it should be.

@@ -311,6 +311,11 @@ async fn an_app_made_anew_resumes_from_its_kept_volumes() {
     assert!(world.is_ready("a"), "{:#?}", world.status("a"));
     let after = world.status("a").layout.unwrap();
     assert_eq!(after, before);
+    let told = world.with(|state| {
+        let told = state.signals.iter().filter(|of| **of == "StateAdopted");
+        told.count()
+    });
+    assert_eq!(told, 1, "people are told once");
 }
 
 #[tokio::test]

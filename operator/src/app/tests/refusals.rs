@@ -117,6 +117,58 @@ async fn another_topic_or_key_for_a_subscription_with_state_is_refused() {
     );
 }
 
+#[rstest::rstest]
+#[case::size("/tumbling/size", json!("2m"), "windows[0].tumbling.size")]
+#[case::keys("/keys", json!(["user", "ts"]), "windows[0].keys")]
+#[case::function("/aggregates", json!([{"max": "amount", "as": "total"}]), "windows[0].aggregates")]
+#[case::one_more("/aggregates", json!([{"sum": "amount", "as": "total"}, {"count": {}, "as": "n"}]), "windows[0].aggregates")]
+#[tokio::test]
+async fn a_window_that_changes_its_meaning_under_its_name_is_refused_and_the_old_one_runs_on(
+    #[case] field: &str,
+    #[case] value: serde_json::Value,
+    #[case] named: &str,
+) {
+    let world = running().await;
+    let accepted = world.status("a").accepted_revision;
+    let changed = with(
+        app(),
+        &format!("/spec/subscriptions/0/windows/0{field}"),
+        value.clone(),
+    );
+    world.apply_app(changed.clone());
+    world.settle("a").await;
+    let (is, reason, message) = world.condition("a", "SpecValid");
+    assert_eq!((is.as_str(), reason.as_str()), ("False", "ChangeRefused"));
+    assert!(message.contains(named), "{message}");
+    assert_eq!(world.status("a").accepted_revision, accepted);
+
+    world.apply_app(with(
+        changed,
+        "/spec/subscriptions/0/windows/0/name",
+        json!("another"),
+    ));
+    world.settle("a").await;
+    assert!(world.is_ready("a"), "under another name it runs");
+}
+
+#[tokio::test]
+async fn another_name_of_a_result_and_more_lateness_are_taken() {
+    let world = running().await;
+    let window = "/spec/subscriptions/0/windows/0";
+    let renamed = with(
+        app(),
+        &format!("{window}/aggregates"),
+        json!([{"sum": "amount", "as": "amounts"}]),
+    );
+    world.apply_app(with(
+        renamed,
+        &format!("{window}/allowedLateness"),
+        json!("1m"),
+    ));
+    world.settle("a").await;
+    assert!(world.is_ready("a"), "{:#?}", world.status("a"));
+}
+
 #[tokio::test]
 async fn another_number_of_workers_is_blocked_and_going_back_clears_it() {
     let world = running().await;
