@@ -24,7 +24,7 @@ up() {
   start=$(now_ms)
   "$BED/build.sh" "${parts[@]}"
   # what a bed that died has left is not what anybody expects to find; `down --keep` says that it is
-  if [ "$(cluster_mode)" = none ] && ! "$BED/kafka.sh" running && [ ! -e "$STATE/kept" ]; then down >/dev/null; fi
+  if [ "$(cluster_mode)" = none ] && ! "$BED/kafka.sh" running && [ ! -e "$STATE/kept" ]; then "$BED/bed.sh" down >/dev/null; fi
   rm -f "$STATE/kept"
   say "bed: starting"
   # a broker that runs is left as it is, unless another number is asked for

@@ -76,6 +76,11 @@ kubectl() { command kubectl --context "$context" "$@"; }
 in_namespace() { kubectl -n "$namespace" "$@"; }
 testgen() { "$CARGO_TARGET_DIR/release/turbine-testgen" "$@"; }
 
+if [ $own_bed = yes ] && kubectl get crd turbineapps.turbine.dev >/dev/null 2>&1; then
+  # end-to-end tests that ran on this bed have applied it without a release
+  kubectl label crd turbineapps.turbine.dev app.kubernetes.io/managed-by=Helm --overwrite >/dev/null
+  kubectl annotate crd turbineapps.turbine.dev meta.helm.sh/release-name=turbine meta.helm.sh/release-namespace=$system --overwrite >/dev/null
+fi
 step "the chart: helm upgrade --install turbine charts/turbine"
 helm upgrade --install turbine charts/turbine --kube-context "$context" -n $system --create-namespace \
   --set image="$operator_image" --set workerImage="$worker_image" --wait --timeout 3m >/dev/null

@@ -1,10 +1,12 @@
 #!/bin/bash
 # ./run test [--unit | --e2e] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
-#   order: lint, release build, unit tests, images, bed up, the demo with its check, bed down
+#   order: lint, release build, unit tests, images, bed up, the demo with its check, a new bed, component tests on the broker and
+#   on a small volume, the end-to-end tests, bed down
 #   --unit   lint, build and unit tests: no cluster and no broker
-#   --e2e    build, then the end-to-end tests of tests/tests alone
-#   --keep   leave the bed up at the end (a bed that was up before always stays)
-#   NAME     only tests whose names contain one of these words; no lint
+#   --e2e    build, then the end-to-end tests of tests/tests alone; a bed that is up is used as it is and stays
+#   --keep   leave the bed up at the end
+#   NAME     only tests whose names contain one of these words; no lint, no demo; the bed as with --e2e
+# Tests that need a bed of their own start it anew: what ran in one that was up is gone.
 # Where the machine cannot run pods, tests that need them are counted as skipped and named.
 # About 50 minutes the first time on 2 cores (dependencies and Kubernetes are compiled once), then about 15.
 # shellcheck disable=SC2317  # functions are called through `stage`
@@ -14,15 +16,15 @@ cd "$ROOT" || exit 1
 logs=$TURBINE_CACHE/logs
 mkdir -p "$logs"
 
-lint=yes unit=yes e2e=yes demo=yes keep=no
+lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes
 names=()
 for argument in "$@"; do
   case $argument in
     --unit) e2e=no ;;
-    --e2e) lint=no unit=no demo=no ;;
+    --e2e) lint=no unit=no demo=no anew=no ;;
     --keep) keep=yes ;;
     -*) die "test: unknown option $argument; see ./run help test" ;;
-    *) names+=("$argument") lint=no demo=no ;;
+    *) names+=("$argument") lint=no demo=no anew=no ;;
   esac
 done
 
@@ -67,6 +69,24 @@ unit_tests() {
   cargo_test --doc -- "${names[@]}" 2>&1 | tee "$logs/doc.log"
   ((status |= PIPESTATUS[0]))
   count "$logs/doc.log"
+  return "$status"
+}
+
+# what `unit_tests` has counted as skipped, since it needs a broker or a volume that is soon full
+component_tests() {
+  local status=0 small before=$passed
+  cargo_test --test real -- --ignored "${names[@]}" 2>&1 | tee "$logs/real.log"
+  status=${PIPESTATUS[0]}
+  count "$logs/real.log"
+  if is_root; then
+    small=$(mktemp -d) && mount -t tmpfs -o size=128m small "$small" || return 1
+    TURBINE_SMALL_VOLUME=$small cargo_test --test store -- --ignored "${names[@]}" 2>&1 | tee "$logs/full.log"
+    ((status |= PIPESTATUS[0]))
+    count "$logs/full.log"
+    umount "$small" && rmdir "$small"
+  fi
+  # a failed one counts as such, and stays among the skipped
+  skipped=$((skipped - passed + before))
   return "$status"
 }
 
@@ -130,10 +150,18 @@ if [ $e2e = yes ]; then
   stage "bed build" wait "$preparation" || finish
   was_up=$(cluster_mode)
   stage images "$BED/images.sh" || finish
+  # the operator that a demo has installed would act on the apps of the tests
+  if [ $anew = yes ] && { [ "$was_up" != none ] || [ -e "$STATE/kept" ]; }; then stage "bed down" "$BED/bed.sh" down; fi
+  if [ $demo = yes ] && stage "bed up" bed_up; then
+    eval "$("$BED/env.sh")"
+    if [ "$TURBINE_BED_MODE" = full ]; then stage demo demo; else skipped=$((skipped + 1)) && say "skipped: the demo (no nodes)"; fi
+    stage "bed down" "$BED/bed.sh" down
+  fi
   if stage "bed up" bed_up; then
     eval "$("$BED/env.sh")"
-    if [ $demo = yes ]; then stage demo demo; else stage "end-to-end tests" end_to_end_tests; fi
+    if [ $unit = yes ]; then stage "component tests" component_tests; fi
+    stage "end-to-end tests" end_to_end_tests
   fi
-  if [ "$was_up" = none ] && [ $keep = no ]; then stage "bed down" "$BED/bed.sh" down; fi
+  if { [ "$was_up" = none ] || [ $anew = yes ]; } && [ $keep = no ]; then stage "bed down" "$BED/bed.sh" down; fi
 fi
 finish

@@ -25,9 +25,12 @@ pub(crate) struct Options {
     keys: Vec<u64>,
     #[arg(long, default_value_t = 12)]
     partitions: i32,
-    /// Letters added to each record; 60 make it about 150 bytes long.
-    #[arg(long, default_value_t = 60)]
+    /// Letters added to each record; 66 make it about 150 bytes long.
+    #[arg(long, default_value_t = 66)]
     padding: usize,
+    /// What the worker sizes itself for, as by a container's limit; nothing enforces it here.
+    #[arg(long, default_value = "1Gi")]
+    memory: String,
     /// Give up after this many seconds.
     #[arg(long, default_value_t = 1800)]
     deadline_s: u64,
@@ -50,6 +53,8 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
         records: options.records,
         keys,
         padding: options.padding,
+        // sums of millions of records in one window fit
+        magnitude: 32,
         ..EventPlan::default()
     };
     let bytes: usize = (0..1_000).map(|at| plan.event(at).value.len()).sum();
@@ -70,7 +75,9 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
         json!([{"sum": "bytes", "as": "bytes_sum"}]),
     );
     let folder = TempDir::new()?;
-    let worker_plan = WorkerPlan::new(bed, &app, folder.path())?;
+    let worker_plan = WorkerPlan::new(bed, &app, folder.path())?
+        .argument("--memory")
+        .argument(&options.memory);
     let group = format!(
         "turbine.{}.per-tenant",
         app.0["metadata"]["name"].as_str().context("a name")?
@@ -85,6 +92,10 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
         }
         if topics.kafka().committed(&group, &input)? == ends {
             break;
+        }
+        let output = worker.output();
+        if output.contains("the task halts") {
+            bail!("a task halts:\n{}", tail(&output, 4));
         }
         if began.elapsed() > Duration::from_secs(options.deadline_s) {
             bail!(
@@ -102,10 +113,11 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "millions of records")]
     let count = written as f64;
     say(&format!(
-        "{keys} keys: {:.0} events per CPU-second, {:.0} per second; {:.1} CPU-seconds in {seconds:.1} s; peak memory {:.0} MiB; {results} results; ended with {status}",
+        "{keys} keys: {:.0} events per CPU-second, {:.0} per second; {:.1} CPU-seconds in {seconds:.1} s; peak memory {:.0} MiB (sized for {}); {results} results; ended with {status}",
         count / used.cpu_seconds,
         count / seconds,
         used.cpu_seconds,
         used.peak_mib,
+        options.memory,
     ))
 }

@@ -18,6 +18,8 @@ pub struct EventPlan {
     pub disorder_ms: i64,
     /// Letters added to each record.
     pub padding: usize,
+    /// Bits of the largest `bytes`.
+    pub magnitude: u32,
 }
 
 /// One event and the key that it is placed by.
@@ -42,6 +44,7 @@ impl Default for EventPlan {
             span_ms: 600_000,
             disorder_ms: 20_000,
             padding: 0,
+            magnitude: 56,
         }
     }
 }
@@ -67,8 +70,8 @@ impl EventPlan {
 
     /// The event at a place, 0 to `records - 1`.
     ///
-    /// `cpu` is a multiple of 1/64, so that sums are exact in any order; `bytes` goes beyond 2^53, so that a sum that
-    /// passes through a float is seen; one event in 64 has no `cpu`, one in 64 has `bytes: null`.
+    /// `cpu` is a multiple of 1/64, so that sums are exact in any order; `bytes` goes beyond 2^53 by default, so that a
+    /// sum that passes through a float is seen; one event in 64 has no `cpu`, one in 64 has `bytes: null`.
     pub fn event(&self, index: u64) -> Event {
         let tenant = mix(self.seed, index, 0) % self.keys.max(1);
         let jitter = mix(self.seed, index, 1) % (self.disorder_ms.max(0).unsigned_abs() + 1);
@@ -87,7 +90,7 @@ impl EventPlan {
         let bytes = if bytes % 64 == 63 {
             Value::Null
         } else {
-            json!(bytes >> 6 & ((1 << 56) - 1))
+            json!(bytes >> 6 & ((1 << self.magnitude.min(58)) - 1))
         };
         fields.insert("bytes".into(), bytes);
         fields.insert("ts".into(), json!(time_ms));

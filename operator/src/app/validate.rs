@@ -4,8 +4,8 @@ use kube::api::ObjectMeta;
 use turbine_crds::app::TurbineApp;
 use turbine_crds::rules;
 
-use super::{build, changes};
 use super::seen::{Accepted, Seen, Specs, name_of};
+use super::{build, changes};
 use crate::words::Trouble;
 
 /// Judges the current spec, alone and against the one that runs.

@@ -160,6 +160,7 @@ async fn main() -> Result<()> {
                 span_ms: how.span_ms,
                 disorder_ms: how.disorder_ms,
                 padding: how.padding,
+                ..EventPlan::default()
             };
             let closing = how.final_watermark.then(|| plan.end_ms() + 3_600_000);
             let written = kafka.produce_events(&how.topic, &plan, closing, how.rate)?;

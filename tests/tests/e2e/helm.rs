@@ -61,7 +61,7 @@ async fn lint_finds_nothing_and_the_api_server_takes_every_variant_as_it_is() ->
         "{lint}"
     );
     let release = Release::prepare(&bed, "turbine", &namespace.name);
-    let scopes = [watched(&namespace), "watch.namespaces={}".to_owned()];
+    let scopes = [watched(&namespace), "watch.namespaces=null".to_owned()];
     for variant in VARIANTS {
         for scope in &scopes {
             let mut sets = variant.to_vec();
@@ -125,7 +125,7 @@ async fn the_rules_name_no_wildcard_and_no_secret_can_be_listed() -> Result<()> 
         return Ok(());
     };
     let release = Release::prepare(&bed, "turbine", "default");
-    for scope in ["watch.namespaces={default}", "watch.namespaces={}"] {
+    for scope in ["watch.namespaces={default}", "watch.namespaces=null"] {
         let rendered = release.render(&[scope], &["templates/rbac.yaml"])?;
         let mut rules = 0;
         for document in serde_yaml::Deserializer::from_str(&rendered) {

@@ -104,10 +104,31 @@ const LEAST_QUEUE: usize = 1 << 20;
 const MOST_QUEUE: usize = 64 << 20;
 const LARGEST_FETCH: usize = 8 << 20;
 
+/// What the client keeps about a queued record beside its bytes: an operation, a message and the
+/// allocator's share, rounded up.
+const RECORD_OVERHEAD: usize = 384;
+
+/// Half of a queue's memory for the records' own bytes, half for what is kept about them: together
+/// they hold for records of any size.
+struct Bound {
+    kbytes: usize,
+    records: usize,
+}
+
+impl Bound {
+    fn of(bytes: usize) -> Self {
+        Self {
+            kbytes: bytes / 2 / 1024,
+            records: bytes / 2 / RECORD_OVERHEAD,
+        }
+    }
+}
+
 impl QueueBudget {
     /// Divides `total_bytes` among `tasks`: half for reading, half for writing, each at least
     /// 1 MiB (so many tasks on little memory hold more than `total_bytes`) and at most 64 MiB,
-    /// since deeper queues are slower.
+    /// since deeper queues are slower. The bytes are those that a queue really holds: records and
+    /// what the client keeps about each.
     #[must_use]
     pub fn divided(total_bytes: usize, tasks: usize) -> Self {
         let each = (total_bytes / tasks.max(1) / 2).clamp(LEAST_QUEUE, MOST_QUEUE);
@@ -254,14 +275,16 @@ impl KafkaSettings {
         // Nobody is a member of the group, so nothing depends on how often we poll; the limit
         // would only stop fetching after a long restore.
         config.set("max.poll.interval.ms", "86400000");
-        let kbytes = (budget.read_bytes / 1024).to_string();
-        config.set("queued.max.messages.kbytes", &kbytes);
-        let fetch = budget.read_bytes.min(LARGEST_FETCH).to_string();
-        config.set("fetch.message.max.bytes", &fetch);
+        let bound = Bound::of(budget.read_bytes);
+        config.set("queued.max.messages.kbytes", bound.kbytes.to_string());
+        // Fetching stops at either bound.
+        config.set("queued.min.messages", bound.records.to_string());
+        // A fetch is taken in whole, and compressed records become several times as large.
+        let fetch = (budget.read_bytes / 16).min(LARGEST_FETCH);
+        config.set("fetch.message.max.bytes", fetch.to_string());
         // The default of a second stalls a full queue that long after it has room again.
         self.default_to(&mut config, "fetch.queue.backoff.ms", "5");
         self.default_to(&mut config, "fetch.wait.max.ms", "100");
-        self.default_to(&mut config, "queued.min.messages", "1000000");
         config
     }
 
@@ -271,10 +294,9 @@ impl KafkaSettings {
         config.set("acks", "all");
         // Success shows in an empty queue; a report per record would cost more than the record.
         config.set("delivery.report.only.error", "true");
-        let kbytes = (budget.write_bytes / 1024).to_string();
-        config.set("queue.buffering.max.kbytes", &kbytes);
-        // 0 is no limit: bytes alone bound the queue.
-        config.set("queue.buffering.max.messages", "0");
+        let bound = Bound::of(budget.write_bytes);
+        config.set("queue.buffering.max.kbytes", bound.kbytes.to_string());
+        config.set("queue.buffering.max.messages", bound.records.to_string());
         self.default_to(&mut config, "compression.type", "lz4");
         self.default_to(&mut config, "linger.ms", "5");
         self.default_to(&mut config, "message.timeout.ms", "120000");

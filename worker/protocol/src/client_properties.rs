@@ -110,6 +110,7 @@ pub const DENIALS: &[Denial] = &[
             "queue.buffering.max.messages",
             "queued.max.messages.kbytes",
             "fetch.message.max.bytes",
+            "queued.min.messages",
             "max.partition.fetch.bytes",
         ],
     },

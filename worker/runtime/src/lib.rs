@@ -11,6 +11,7 @@ pub mod config;
 pub mod control;
 pub mod decode;
 pub mod local;
+pub mod memory;
 pub mod program;
 pub mod sink;
 pub mod task;

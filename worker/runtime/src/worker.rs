@@ -10,7 +10,7 @@ use thiserror::Error;
 use turbine_crds::assignment::AssignmentDocument;
 use turbine_crds::compiled::{CompiledApp, CompiledSubscription};
 use turbine_crds::control::{TaskState, WorkerStatus};
-use turbine_kafka::{Admin, KafkaError, KafkaSettings, QueueBudget};
+use turbine_kafka::{Admin, KafkaError, KafkaSettings};
 use turbine_protocol::names::NameError;
 use turbine_protocol::start::OnForeign;
 use turbine_protocol::{AppId, Task};
@@ -21,6 +21,7 @@ use crate::control::assignment::{Assignment, AssignmentRefusal, TaskPlan, Verdic
 use crate::control::health::TaskView;
 use crate::control::metrics::Metrics;
 use crate::control::status::TaskCell;
+use crate::memory::Memory;
 use crate::task::{self, Limits, StopSignal, TaskSetup};
 
 /// What a worker is given at its start.
@@ -32,8 +33,8 @@ pub struct WorkerConfig {
     pub pod: String,
     /// How to reach the broker.
     pub kafka: KafkaSettings,
-    /// Memory for the queues of all clients, in bytes.
-    pub queue_bytes: usize,
+    /// What the process may use.
+    pub memory: Memory,
     /// Where state lies.
     pub volume: StateVolume,
     /// What to do with another lineage's leavings.
@@ -380,10 +381,17 @@ impl Worker {
             subscription: Arc::clone(subscription),
             kafka: self.config.kafka.clone(),
             admin: Arc::clone(&self.admin),
-            queues: QueueBudget::divided(self.config.queue_bytes, assignment.tasks.len()),
+            queues: self.config.memory.queues(assignment.tasks.len()),
             volume: self.config.volume.clone(),
             marking: Arc::clone(&self.marking),
-            limits: self.config.limits,
+            limits: Limits {
+                commit_records: self.config.limits.commit_records.min(
+                    self.config
+                        .memory
+                        .commit_records(assignment.tasks.len(), windows.len()),
+                ),
+                ..self.config.limits
+            },
             clock: Arc::clone(&self.config.clock),
         };
         let (for_thread, stop) = (Arc::clone(cell), Arc::clone(stop));

@@ -62,7 +62,11 @@ fn write_forever(folder: &Path) -> ! {
 /// the last one it told of.
 fn run_and_kill(folder: &Path, after: usize) -> i64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["writer", "--exact", "--ignored", "--nocapture"])
+        .args([
+            "a_killed_process_leaves_the_last_acknowledged_commit_or_the_one_behind_it_whole",
+            "--exact",
+            "--nocapture",
+        ])
         .env(CHILD, folder)
         .stdout(Stdio::piped())
         .spawn()
@@ -88,15 +92,10 @@ fn run_and_kill(folder: &Path, after: usize) -> i64 {
 }
 
 #[test]
-#[ignore = "the writing half of the crash test, started by it"]
-fn writer() {
+fn a_killed_process_leaves_the_last_acknowledged_commit_or_the_one_behind_it_whole() {
     if let Some(folder) = std::env::var_os(CHILD) {
         write_forever(Path::new(&folder));
     }
-}
-
-#[test]
-fn a_killed_process_leaves_the_last_acknowledged_commit_or_the_one_behind_it_whole() {
     let folder = tempdir().unwrap();
     let mut reached = 0;
     for round in 0..12 {

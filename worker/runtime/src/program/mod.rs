@@ -16,6 +16,10 @@ use turbine_crds::compiled::{
     COMPILED_APP_DIR, COMPILED_APP_FILE, CONTROL_PORT, CONTROL_TOKEN_DIR, KAFKA_SECRET_DIR,
     STATE_DIR,
 };
+use turbine_crds::quantity::Quantity;
+
+/// Less does not hold a store and its clients.
+const LEAST_MEMORY: u64 = 128 << 20;
 
 /// Runs the tasks of a Turbine app: in a pod as its operator says, or by hand with `run`.
 #[derive(Debug, Parser)]
@@ -108,6 +112,18 @@ pub(crate) struct RunArguments {
     /// Most records that are decoded and folded at once.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_records: u32,
+    /// Size caches, queues and commits for this much memory, as a pod does for its limit; for
+    /// example 1Gi. By default the limit of the container, else the machine's memory.
+    #[arg(long, value_name = "QUANTITY", value_parser = bytes)]
+    pub(crate) memory: Option<u64>,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let quantity = Quantity::parse(text).map_err(|error| error.to_string())?;
+    quantity
+        .ceil()
+        .filter(|bytes| *bytes >= LEAST_MEMORY)
+        .ok_or_else(|| format!("`{text}` is too little: give 128Mi or more"))
 }
 
 /// Runs the program to its end.

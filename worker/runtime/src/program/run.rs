@@ -14,11 +14,12 @@ use turbine_keygroups::RawPartitionCount;
 use uuid::Uuid;
 
 use super::serve::{Start, spawn_watch, start, until_drained};
-use super::usage::Usage;
+use super::usage::{Usage, memory_limit};
 use super::{Fatal, RunArguments, logs};
 use crate::config;
 use crate::control::token::Token;
 use crate::local::{Generator, LOCAL_POD, Topics, load, next_document, print_results};
+use crate::memory::Memory;
 use crate::task::StopSignal;
 use crate::worker::Worker;
 
@@ -78,6 +79,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
         pod: LOCAL_POD,
         stop_patience: Duration::from_secs(20),
         batch_records: arguments.batch_records,
+        memory: Memory::of(arguments.memory.unwrap_or_else(memory_limit)),
     })?;
     let begun = Instant::now();
     spawn_watch(&worker, assignment)?;

@@ -19,6 +19,7 @@ use crate::clock::SystemClock;
 use crate::config;
 use crate::control::server;
 use crate::control::token::Token;
+use crate::memory::Memory;
 use crate::task::Limits;
 use crate::worker::{Drained, Manager, Worker, WorkerConfig};
 
@@ -37,6 +38,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<ExitCode, Fatal> {
         pod: &arguments.pod,
         stop_patience: Duration::from_secs(arguments.stop_patience),
         batch_records: arguments.batch_records,
+        memory: Memory::of(memory_limit()),
     })?;
     spawn_watch(&worker, arguments.assignment_file.clone())?;
     until_drained(&worker, manager, token, arguments.listen, |_| {})
@@ -49,18 +51,17 @@ pub(super) struct Start<'a> {
     pub(super) pod: &'a str,
     pub(super) stop_patience: Duration,
     pub(super) batch_records: u32,
+    pub(super) memory: Memory,
 }
 
 pub(super) fn start(start: Start<'_>) -> Result<(Arc<Worker>, Manager), Fatal> {
-    let memory = usize::try_from(memory_limit()).unwrap_or(usize::MAX);
-    // A quarter each for stores and for the clients' queues; the live panes have the rest.
-    let state_bytes = (memory / 4).clamp(80 << 20, 2 << 30);
-    let volume = StateVolume::open(start.state_dir, StateBudget::new(state_bytes, STORES)?)?;
+    let budget = StateBudget::new(start.memory.stores(), STORES)?;
+    let volume = StateVolume::open(start.state_dir, budget)?;
     Ok(Worker::start(WorkerConfig {
         app: start.app,
         pod: start.pod.to_owned(),
         kafka: start.kafka,
-        queue_bytes: memory / 4,
+        memory: start.memory,
         volume,
         on_foreign: OnForeign::Refuse,
         stop_patience: start.stop_patience,

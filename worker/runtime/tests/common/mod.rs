@@ -17,6 +17,7 @@ use turbine_kafka::{
 use turbine_protocol::start::OnForeign;
 use turbine_protocol::{GroupId, Offset, TopicName};
 use turbine_runtime::clock::Clock;
+use turbine_runtime::memory::Memory;
 use turbine_runtime::task::Limits;
 use turbine_runtime::worker::{Drained, Manager, Worker, WorkerConfig};
 use turbine_state::{StateBudget, StateVolume};
@@ -212,7 +213,7 @@ impl Bed {
             app: self.compiled(app),
             pod: "a-0".to_owned(),
             kafka: self.broker.settings().unwrap(),
-            queue_bytes: 64 << 20,
+            memory: Memory::of(512 << 20),
             volume: StateVolume::open(&self.folder.path().join("state"), budget).unwrap(),
             on_foreign: OnForeign::Refuse,
             stop_patience: Duration::from_secs(10),

@@ -1,0 +1,76 @@
+//! How the memory of a process is shared out. Live panes have what is left.
+
+use turbine_kafka::QueueBudget;
+
+/// A dirty pane while its commit is written: its key and value among the changes, in the write batch
+/// and in the store's buffer, with what each of these adds.
+const DIRTY_PANE_BYTES: usize = 512;
+/// Below this a task would wait for its disk more than it works.
+const LEAST_COMMIT: usize = 10_000;
+const MOST_COMMIT: usize = 1_000_000;
+/// A store's bounds: less does not hold the buffers of a few tasks, more brings nothing.
+const STORES: std::ops::RangeInclusive<usize> = (80 << 20)..=(2 << 30);
+
+/// The memory that a process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    bytes: usize,
+}
+
+impl Memory {
+    /// `bytes` in all: the container's limit.
+    #[must_use]
+    pub fn of(bytes: u64) -> Self {
+        Self {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Bytes of the stores' caches and buffers.
+    #[must_use]
+    pub fn stores(self) -> usize {
+        (self.bytes / 5).clamp(*STORES.start(), *STORES.end())
+    }
+
+    /// The queues of one of `tasks` tasks.
+    #[must_use]
+    pub fn queues(self, tasks: usize) -> QueueBudget {
+        QueueBudget::divided(self.bytes / 20 * 3, tasks)
+    }
+
+    /// Records after which one of `tasks` tasks commits before its interval is over, so that what it
+    /// has dirtied in `windows` windows can be written without a second limit's worth of copies.
+    #[must_use]
+    pub fn commit_records(self, tasks: usize, windows: usize) -> u64 {
+        let panes = self.bytes / 8 / tasks.max(1) / DIRTY_PANE_BYTES;
+        (panes / windows.max(1)).clamp(LEAST_COMMIT, MOST_COMMIT) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_container_is_shared_out_within_itself() {
+        let memory = Memory::of(1 << 30);
+        let (tasks, windows) = (12, 2);
+        let queues = memory.queues(tasks);
+        let queued = (queues.read_bytes() + queues.write_bytes()) * tasks;
+        let records = usize::try_from(memory.commit_records(tasks, windows)).unwrap();
+        let dirty = records * windows * tasks * DIRTY_PANE_BYTES;
+        assert!(queued <= 161 << 20, "{queued}");
+        assert!(dirty <= 128 << 20, "{dirty}");
+        assert_eq!(memory.stores(), 214_748_364);
+    }
+
+    #[test]
+    fn no_amount_of_memory_or_tasks_leaves_the_bounds() {
+        for (bytes, tasks, windows) in [(0, 0, 0), (1 << 20, 960, 8), (u64::MAX, 1, 1)] {
+            let memory = Memory::of(bytes);
+            assert!(STORES.contains(&memory.stores()));
+            let records = memory.commit_records(tasks, windows);
+            assert!((10_000..=1_000_000).contains(&records), "{records}");
+        }
+    }
+}
