@@ -4,8 +4,10 @@
 //! stored first, the world is read again, and the next plan acts on what is on record.
 
 mod claims;
+mod condition_rules;
 mod delete;
 mod goal;
+mod objects;
 mod phase;
 mod pods;
 mod run;
@@ -21,7 +23,7 @@ use turbine_protocol::Lineage;
 
 pub use phase::{next as next_phases, step as phase_step, table as phase_table};
 
-use super::build::Built;
+use super::build::{BuildError, Built};
 use super::conditions::{ConditionType, Conditions, Is};
 use super::names;
 use super::seen::{Asked, Seen, Specs};
@@ -230,5 +232,14 @@ pub fn plan(known: &Known<'_>) -> Plan {
         delete::plan(known)
     } else {
         run::plan(known)
+    }
+}
+
+fn defect(error: &BuildError) -> Trouble {
+    Trouble::Act {
+        reason: "OperatorDefect",
+        message: error.to_string(),
+        category: turbine_protocol::Category::Bug,
+        person_must_act: true,
     }
 }

@@ -8,15 +8,12 @@ use turbine_crds::validated::ValidatedApp;
 use super::goal::{self, Goal, Run};
 use super::pods::{self, Workers};
 use super::verdict::{self, Standing};
-use super::{Act, Known, Plan, Why, claims, topics};
-use crate::app::build::{self, Blueprint, BuildError, Built};
-use crate::app::seen::{controller_of, going, label, name_of, text, uid_of};
-use crate::app::{diff, layout, names};
+use super::{Act, Known, Plan, claims, defect, objects, topics};
+use crate::app::build::{self, Blueprint};
+use crate::app::seen::name_of;
+use crate::app::{layout, names};
 use crate::cluster::Kind;
 use crate::words::Trouble;
-
-/// Accepted specs that are kept, the current one included.
-const KEPT_REVISIONS: usize = 5;
 
 /// The next status and acts of a living app.
 pub(crate) fn plan(known: &Known<'_>) -> Plan {
@@ -30,15 +27,6 @@ pub(crate) fn plan(known: &Known<'_>) -> Plan {
         }
     };
     verdict::give(known, &goal, standing, acts)
-}
-
-fn defect(error: &BuildError) -> Trouble {
-    Trouble::Act {
-        reason: "OperatorDefect",
-        message: error.to_string(),
-        category: turbine_protocol::Category::Bug,
-        person_must_act: true,
-    }
 }
 
 fn act(known: &Known<'_>, goal: &Goal<'_>, standing: &mut Standing) -> Result<Vec<Act>, Trouble> {
@@ -147,7 +135,7 @@ fn children(
     );
     let claims = claims::of_layout(known, run.app, &run.layout);
     let growth = claims::grow(&claims, run.app);
-    let size = template_size(stateful_set, run.app, growth.acts.is_empty());
+    let size = objects::template_size(stateful_set, run.app, growth.acts.is_empty());
     let blueprint = Blueprint {
         app: run.app,
         uid: &uid,
@@ -162,12 +150,12 @@ fn children(
     let mut acts = claims::mark(&claims, &blueprint).map_err(|error| defect(&error))?;
     let objects = build::objects(&blueprint).map_err(|error| defect(&error))?;
     for built in &objects {
-        ours(known, built)?;
+        objects::ours(known, built)?;
     }
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     for built in objects {
         let kind = built.kind;
-        if let Some(act) = apply(known, built, &size) {
+        if let Some(act) = objects::apply(known, built, &size) {
             if kind == Kind::ServiceAccount {
                 &mut first
             } else {
@@ -177,12 +165,12 @@ fn children(
         }
     }
     acts.extend(first);
-    acts.extend(token(known, &blueprint)?);
+    acts.extend(objects::token(known, &blueprint)?);
     acts.extend(rest);
     acts.extend(growth.acts);
     acts.extend(stateful_set.and_then(|stateful_set| pods::stuck(known, stateful_set)));
-    acts.extend(orphans(known, run.app));
-    acts.extend(old_revisions(known, standing));
+    acts.extend(objects::orphans(known, run.app));
+    acts.extend(objects::old_revisions(known, standing));
 
     let expected = if suspended {
         Vec::new()
@@ -195,177 +183,6 @@ fn children(
     standing.workers = Some(pods::look(known, &run.layout, document, &expected));
     standing.expected = run.layout.replicas;
     Ok(acts)
-}
-
-/// Size in the claim template, and whether the `StatefulSet` has to be made again to carry it.
-struct TemplateSize {
-    text: String,
-    remake: bool,
-}
-
-fn template_size(
-    stateful_set: Option<&serde_json::Value>,
-    app: &ValidatedApp,
-    claims_have_grown: bool,
-) -> TemplateSize {
-    const SIZE: &str = "/spec/volumeClaimTemplates/0/spec/resources/requests/storage";
-    let wanted = app.volume().size();
-    let live = stateful_set.and_then(|live| Some((text(live, SIZE)?, claims::bytes(live, SIZE)?)));
-    match live {
-        Some((_, bytes)) if bytes < wanted.bytes() && claims_have_grown => TemplateSize {
-            text: wanted.as_str().to_owned(),
-            remake: true,
-        },
-        // The template cannot change in place, and a smaller one was refused before.
-        Some((text, _)) => TemplateSize {
-            text: text.to_owned(),
-            remake: false,
-        },
-        None => TemplateSize {
-            text: wanted.as_str().to_owned(),
-            remake: false,
-        },
-    }
-}
-
-/// Whether an object of our name is ours, or may become ours.
-fn ours(known: &Known<'_>, built: &Built) -> Result<(), Trouble> {
-    let Some(live) = known.seen.child(built.kind, &built.name) else {
-        return Ok(());
-    };
-    let name = built.name.clone();
-    match controller_of(live) {
-        Some((_, _, uid)) if uid == known.seen.uid() => {
-            if going(live) {
-                return Err(Trouble::FormerObjectGoing {
-                    kind: built.kind,
-                    name,
-                });
-            }
-            Ok(())
-        }
-        Some(("TurbineApp", owner, _)) if owner == known.seen.name() => {
-            Err(Trouble::FormerObjectGoing {
-                kind: built.kind,
-                name,
-            })
-        }
-        // Left behind by an app that was deleted without its children.
-        None if label(live, names::APP) == Some(known.seen.name().as_str()) && !going(live) => {
-            Ok(())
-        }
-        Some(_) | None => Err(Trouble::ForeignObject {
-            kind: built.kind,
-            name,
-        }),
-    }
-}
-
-fn apply(known: &Known<'_>, mut built: Built, size: &TemplateSize) -> Option<Act> {
-    let Some(live) = known.seen.child(built.kind, &built.name) else {
-        return Some(Act::Apply {
-            built,
-            why: Why::Missing,
-        });
-    };
-    if built.kind == Kind::StatefulSet && (size.remake || another_life(live, &built)) {
-        return Some(Act::ReleaseStatefulSet {
-            name: built.name,
-            uid: uid_of(live).to_owned(),
-        });
-    }
-    if diff::holds(live, &built.object) {
-        return None;
-    }
-    let replicas = |object: &serde_json::Value| {
-        object
-            .pointer("/spec/replicas")
-            .and_then(serde_json::Value::as_i64)
-    };
-    let stamp = |object: &serde_json::Value| {
-        object.get("metadata").and_then(|metadata| {
-            metadata
-                .get("annotations")?
-                .get(names::APPLIED)?
-                .as_str()
-                .map(str::to_owned)
-        })
-    };
-    let why = match (replicas(live), replicas(&built.object)) {
-        (Some(from), Some(to)) if from != to && stamp(live) == stamp(&built.object) => {
-            Why::Scaled { from, to }
-        }
-        _ => Why::Changed,
-    };
-    // Guarded: what was read is what is changed, so a deposed operator changes nothing.
-    built.object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
-    Some(Act::Apply { built, why })
-}
-
-/// The claim template of a `StatefulSet` that an earlier app left behind names that app's life.
-fn another_life(live: &serde_json::Value, built: &Built) -> bool {
-    const MARKS: &str = "/spec/volumeClaimTemplates/0/metadata/annotations";
-    live.pointer(MARKS) != built.object.pointer(MARKS)
-}
-
-fn token(known: &Known<'_>, blueprint: &Blueprint<'_>) -> Result<Vec<Act>, Trouble> {
-    let marks = build::token_secret_marks(blueprint).map_err(|error| defect(&error))?;
-    ours(known, &marks)?;
-    Ok(match known.seen.child(Kind::Secret, &marks.name) {
-        None => vec![Act::CreateToken],
-        Some(live) => {
-            let owner = marks.object.pointer("/metadata/ownerReferences");
-            if owner.is_some_and(|owner| diff::holds(&live["metadata"]["ownerReferences"], owner)) {
-                Vec::new()
-            } else {
-                vec![Act::Apply {
-                    built: marks,
-                    why: Why::Changed,
-                }]
-            }
-        }
-    })
-}
-
-/// Objects that carry our label and uid and are none of those that the app is made of now.
-fn orphans(known: &Known<'_>, app: &ValidatedApp) -> Vec<Act> {
-    let current = names::objects(app.name().as_str());
-    let uid = known.seen.uid();
-    known
-        .seen
-        .children
-        .iter()
-        .filter(|(key, object)| {
-            !current.contains(key)
-                && !going(object)
-                && controller_of(object).is_some_and(|(_, _, owner)| owner == uid)
-        })
-        .map(|((kind, name), object)| Act::DeleteOrphan {
-            kind: *kind,
-            name: name.clone(),
-            uid: uid_of(object).to_owned(),
-        })
-        .collect()
-}
-
-fn old_revisions(known: &Known<'_>, standing: &Standing) -> Vec<Act> {
-    let mut old: Vec<_> = known
-        .seen
-        .revisions
-        .iter()
-        .filter(|of| Some(name_of(of)) != standing.accepted())
-        .filter(|of| controller_of(of).is_some_and(|(_, _, uid)| uid == known.seen.uid()))
-        .collect();
-    old.sort_by_key(|of| {
-        std::cmp::Reverse(of.pointer("/revision").and_then(serde_json::Value::as_i64))
-    });
-    old.into_iter()
-        .skip(KEPT_REVISIONS - 1)
-        .map(|of| Act::DeleteRevision {
-            name: name_of(of).to_owned(),
-            uid: uid_of(of).to_owned(),
-        })
-        .collect()
 }
 
 /// The finalizer is there only while something outside would have to be cleaned up.

@@ -4,8 +4,8 @@ use turbine_crds::status::{LayoutStatus, Phase, TopicRole, TopicStatus, TurbineA
 
 use super::goal::Goal;
 use super::pods::Workers;
-use super::{Act, Known, Pace, Plan, phase, run};
-use crate::app::conditions::{ConditionType, Conditions, Is};
+use super::{Act, Known, Pace, Plan, condition_rules, phase, run};
+use crate::app::conditions::Conditions;
 use crate::app::names;
 use crate::words::Trouble;
 
@@ -100,11 +100,11 @@ pub(crate) fn give(
     figures(&mut status, &standing, goal);
 
     let mut conditions = Conditions::from(&status.conditions, known.seen.generation(), known.now);
-    spec_valid(&mut conditions, known, goal);
-    topics_ready(&mut conditions, &standing, trouble.as_ref());
-    rescale(&mut conditions, goal);
-    degraded(&mut conditions, &standing, &status, goal, known.fault);
-    ready(
+    condition_rules::spec_valid(&mut conditions, known, goal);
+    condition_rules::topics_ready(&mut conditions, &standing, trouble.as_ref());
+    condition_rules::rescale(&mut conditions, goal);
+    condition_rules::degraded(&mut conditions, &standing, &status, goal, known.fault);
+    condition_rules::ready(
         &mut conditions,
         &standing,
         &status,
@@ -116,7 +116,7 @@ pub(crate) fn give(
         .as_ref()
         .or(goal.refused.as_ref())
         .filter(|trouble| trouble.person_must_act());
-    progress(
+    condition_rules::progress(
         &mut conditions,
         &standing,
         next,
@@ -173,274 +173,6 @@ fn figures(status: &mut TurbineAppStatus, standing: &Standing, goal: &Goal<'_>) 
             .map(|of| of.partitions.to_string())
             .collect();
         status.partitions = Some(counts.join(","));
-    }
-}
-
-fn spec_valid(conditions: &mut Conditions, known: &Known<'_>, goal: &Goal<'_>) {
-    match (&known.specs.current, &known.specs.unreadable) {
-        (Err(trouble), _) => {
-            let goes_on = if goal.run.is_some() {
-                "; the last accepted spec runs on"
-            } else {
-                ""
-            };
-            conditions.set(
-                ConditionType::SpecValid,
-                Is::False,
-                trouble.reason(),
-                format!("{trouble}{goes_on}"),
-            );
-        }
-        (Ok(_), Some(trouble)) => {
-            conditions.set(
-                ConditionType::SpecValid,
-                Is::True,
-                "Valid",
-                format!("the spec is valid ({trouble})"),
-            );
-        }
-        (Ok(_), None) => {
-            conditions.set(
-                ConditionType::SpecValid,
-                Is::True,
-                "Valid",
-                "the spec is valid",
-            );
-        }
-    }
-}
-
-fn topics_ready(conditions: &mut Conditions, standing: &Standing, trouble: Option<&Trouble>) {
-    let about = trouble
-        .filter(|trouble| trouble.about_topics())
-        .or_else(|| standing.topics.as_ref().and_then(Option::as_ref));
-    match about {
-        Some(trouble @ (Trouble::Kafka(_) | Trouble::SecretMissing { .. })) => {
-            conditions.set(
-                ConditionType::TopicsReady,
-                Is::Unknown,
-                trouble.reason(),
-                trouble.to_string(),
-            );
-        }
-        Some(trouble) => {
-            conditions.set(
-                ConditionType::TopicsReady,
-                Is::False,
-                trouble.reason(),
-                trouble.to_string(),
-            );
-        }
-        None if matches!(standing.topics, Some(None)) => {
-            conditions.set(
-                ConditionType::TopicsReady,
-                Is::True,
-                "TopicsFit",
-                "all topics are there and fit",
-            );
-        }
-        None => {
-            conditions.set(
-                ConditionType::TopicsReady,
-                Is::Unknown,
-                "NotLooked",
-                "the topics were not looked at yet",
-            );
-        }
-    }
-}
-
-fn rescale(conditions: &mut Conditions, goal: &Goal<'_>) {
-    if goal.rescale.is_empty() {
-        conditions.set(
-            ConditionType::RescaleBlocked,
-            Is::False,
-            "NothingAsked",
-            "the layout is the one asked for",
-        );
-    } else {
-        conditions.set(
-            ConditionType::RescaleBlocked,
-            Is::True,
-            "RescaleNotSupported",
-            format!(
-                "this version cannot move state to another layout, the present one runs on: {}",
-                goal.rescale.join("; ")
-            ),
-        );
-    }
-}
-
-fn degraded(
-    conditions: &mut Conditions,
-    standing: &Standing,
-    status: &TurbineAppStatus,
-    goal: &Goal<'_>,
-    fault: Option<&Trouble>,
-) {
-    let halted: Vec<String> = status
-        .subscriptions
-        .iter()
-        .flat_map(|of| of.halted.iter().map(move |task| (of, task)))
-        .map(|(of, task)| format!("{}/{}: {}", of.name, task.partition, task.message))
-        .collect();
-    let first_halt = status.subscriptions.iter().flat_map(|of| &of.halted).next();
-    let hindrance = standing
-        .workers
-        .as_ref()
-        .and_then(|workers| workers.hindrance.as_ref());
-    let (reason, message) = if let Some(halt) = first_halt {
-        (
-            halt.reason.clone(),
-            format!("tasks stand still: {}", halted.join("; ")),
-        )
-    } else if let Some(hindrance) = hindrance {
-        (hindrance.reason.clone(), hindrance.message.clone())
-    } else if let Some(fault) = fault {
-        (fault.reason().to_owned(), fault.to_string())
-    } else if let (Some(Some(trouble)), true) = (&standing.topics, standing.provisioned) {
-        (trouble.reason().to_owned(), trouble.to_string())
-    } else if !standing.growing.is_empty() {
-        (
-            "VolumesGrowing".to_owned(),
-            format!(
-                "volumes were told to grow and have not yet: {}",
-                standing.growing.join(", ")
-            ),
-        )
-    } else if goal
-        .rescale
-        .iter()
-        .any(|text| text.contains("are not read"))
-    {
-        ("PartitionsNotRead".to_owned(), goal.rescale.join("; "))
-    } else {
-        conditions.set(
-            ConditionType::Degraded,
-            Is::False,
-            "Healthy",
-            "nothing is known to be wrong",
-        );
-        return;
-    };
-    conditions.set(ConditionType::Degraded, Is::True, &reason, message);
-}
-
-fn ready(
-    conditions: &mut Conditions,
-    standing: &Standing,
-    status: &TurbineAppStatus,
-    goal: &Goal<'_>,
-    trouble: Option<&Trouble>,
-    arrived: bool,
-) {
-    let mut not = |reason: &str, message: String| {
-        conditions.set(ConditionType::Ready, Is::False, reason, message);
-    };
-    let workers = standing.workers.as_ref();
-    if standing.suspended && trouble.is_none() {
-        return not(
-            "Suspended",
-            "spec.suspend is true: workers are stopped, state and topics are kept".to_owned(),
-        );
-    }
-    if let Some(trouble) = trouble {
-        return not(trouble.reason(), trouble.to_string());
-    }
-    if let Some(halt) = status.subscriptions.iter().flat_map(|of| &of.halted).next() {
-        return not(
-            &halt.reason.clone(),
-            format!("a task stands still: {}", halt.message),
-        );
-    }
-    if let Some(hindrance) = workers.and_then(|workers| workers.hindrance.as_ref()) {
-        return not(&hindrance.reason.clone(), hindrance.message.clone());
-    }
-    match workers {
-        Some(workers) if run::serving(workers, standing.expected) && arrived => {}
-        Some(workers) => {
-            let behind = workers
-                .behind
-                .as_deref()
-                .map_or_else(String::new, |text| format!(": {text}"));
-            let message = format!(
-                "{} of {} workers are ready{behind}",
-                workers.ready, standing.expected
-            );
-            return not("WorkersStarting", message);
-        }
-        None => {
-            let doing = standing
-                .doing
-                .clone()
-                .unwrap_or_else(|| "nothing runs yet".to_owned());
-            return not("Provisioning", doing);
-        }
-    }
-    if let Some(trouble) = &goal.refused {
-        let revision = status.accepted_revision.as_deref().unwrap_or_default();
-        let message =
-            format!("the spec does not run: {trouble}; the last accepted one ({revision}) runs on");
-        return not(trouble.reason(), message);
-    }
-    let tasks: i32 = status.subscriptions.iter().map(|of| of.running_tasks).sum();
-    conditions.set(
-        ConditionType::Ready,
-        Is::True,
-        "Running",
-        format!("{} workers run {tasks} tasks", standing.expected),
-    );
-}
-
-fn progress(
-    conditions: &mut Conditions,
-    standing: &Standing,
-    phase: Phase,
-    refused: Option<&Trouble>,
-    trouble: Option<&Trouble>,
-    goal: &Goal<'_>,
-) {
-    match refused {
-        Some(trouble) => {
-            conditions.set(
-                ConditionType::Stalled,
-                Is::True,
-                trouble.reason(),
-                trouble.to_string(),
-            );
-        }
-        None if !goal.rescale.is_empty() => {
-            conditions.set(
-                ConditionType::Stalled,
-                Is::True,
-                "RescaleNotSupported",
-                goal.rescale.join("; "),
-            );
-        }
-        None => {
-            conditions.set(
-                ConditionType::Stalled,
-                Is::False,
-                "NotStalled",
-                "nobody has to act",
-            );
-        }
-    }
-    let settled = matches!(phase, Phase::Running | Phase::Suspended | Phase::Failed);
-    if settled {
-        conditions.set(
-            ConditionType::Reconciling,
-            Is::False,
-            "Settled",
-            "nothing is on its way",
-        );
-    } else {
-        let (reason, message) = match (trouble, &standing.doing) {
-            (Some(trouble), _) => (trouble.reason().to_owned(), trouble.to_string()),
-            (None, Some(doing)) => (phase.to_string(), doing.clone()),
-            (None, None) => (phase.to_string(), format!("the app is {phase}")),
-        };
-        conditions.set(ConditionType::Reconciling, Is::True, &reason, message);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Passes over a world in memory.
 
+mod convergence;
 mod crashes;
 mod life;
 mod objects;

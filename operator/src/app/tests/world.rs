@@ -122,7 +122,7 @@ impl State {
         object["metadata"]["resourceVersion"] = json!(version);
     }
 
-    fn remove(&mut self, kind: Kind, name: &str, orphan: bool) {
+    pub(super) fn remove(&mut self, kind: Kind, name: &str, orphan: bool) {
         let Some(object) = self
             .objects
             .remove(&(kind, NAMESPACE.to_owned(), name.to_owned()))
