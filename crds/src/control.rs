@@ -65,6 +65,9 @@ pub struct TaskHalt {
     pub reason: String,
     /// What happened, where, and what to do.
     pub message: String,
+    /// Waiting alone will not help.
+    #[serde(default)]
+    pub person_must_act: bool,
     /// Offset in front of which the task stands, if it is about a record.
     pub offset: Option<i64>,
 }

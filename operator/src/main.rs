@@ -40,6 +40,8 @@ fn log(settings: &Settings) -> Result<(), tracing_subscriber::filter::ParseError
     let filter = tracing_subscriber::EnvFilter::try_new(&settings.log_level)?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // A reader of the log that went away must not end the operator.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match settings.log_format {

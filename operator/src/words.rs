@@ -46,6 +46,15 @@ pub enum Trouble {
         real: i32,
     },
     #[error(
+        "output topic `{topic}` exists with {real} partitions and spec.subscriptions[{subscription}].output.partitions asks for {asked}: write {real} there, leave it out, or name another topic (the operator never changes a topic that exists)"
+    )]
+    OutputCountNotAsAsked {
+        topic: String,
+        subscription: String,
+        asked: i32,
+        real: i32,
+    },
+    #[error(
         "TurbineApp {by} came first with appId `{app_id}` on the same Kafka cluster, and both would commit the same offsets: give one of them another spec.appId, or delete it"
     )]
     IdentityTaken { app_id: String, by: String },
@@ -116,6 +125,7 @@ impl Trouble {
             | Self::InputTopicMissing { .. }
             | Self::CountNotDivisor { .. }
             | Self::CountNotAsAsked { .. }
+            | Self::OutputCountNotAsAsked { .. }
             | Self::IdentityTaken { .. }
             | Self::KeptStateRefused { .. }
             | Self::KeptStateUnusable { .. }
@@ -144,8 +154,12 @@ impl Trouble {
             | Self::SecretMissing { .. }
             | Self::InputTopicMissing { .. }
             | Self::CountNotDivisor { .. }
-            | Self::CountNotAsAsked { .. } => true,
-            Self::Act { category, .. } => *category == Category::Kafka,
+            | Self::CountNotAsAsked { .. }
+            | Self::OutputCountNotAsAsked { .. } => true,
+            // What the broker says of a topic is the user's to mend and still about topics.
+            Self::Act {
+                category, reason, ..
+            } => *category == Category::Kafka || reason.starts_with("Topic"),
             Self::InvalidSpec(_)
             | Self::ChangeRefused(_)
             | Self::AcceptedUnreadable { .. }
@@ -175,6 +189,7 @@ impl Trouble {
             | Self::ChangeRefused(_)
             | Self::AcceptedUnreadable { .. }
             | Self::CountNotAsAsked { .. }
+            | Self::OutputCountNotAsAsked { .. }
             | Self::IdentityTaken { .. }
             | Self::NoWorkerImage => Category::User,
         }
@@ -191,7 +206,9 @@ impl Trouble {
             Self::Kafka(fault) => fault.reason,
             Self::InputTopicMissing { .. } => "InputTopicMissing",
             Self::CountNotDivisor { .. } => "PartitionCountNotDivisor",
-            Self::CountNotAsAsked { .. } => "PartitionCountNotAsAsked",
+            Self::CountNotAsAsked { .. } | Self::OutputCountNotAsAsked { .. } => {
+                "PartitionCountNotAsAsked"
+            }
             Self::IdentityTaken { .. } => "IdentityTaken",
             Self::KeptStateRefused { .. } => "KeptStateFound",
             Self::KeptStateUnusable { .. } => "KeptStateUnusable",

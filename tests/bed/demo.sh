@@ -48,6 +48,7 @@ own_bed=yes
 if [ -n "$context$kafka$worker_image" ]; then
   own_bed=no
   if [ -z "$context" ] || [ -z "$kafka" ] || [ -z "$worker_image" ]; then die "demo: --context, --kafka and --image belong together"; fi
+  if [ -z "$operator_image" ] && [[ $worker_image != *worker* ]]; then die "demo: name the operator's image with --operator-image: there is no \`worker\` in $worker_image to be replaced"; fi
   [ -n "$operator_image" ] || operator_image=${worker_image%worker*}operator${worker_image##*worker}
   for tool in kubectl helm; do command -v $tool >/dev/null || die "demo: $tool is not in PATH"; done
 fi

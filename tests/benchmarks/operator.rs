@@ -121,7 +121,7 @@ fn manifest(bed: &Bed, namespace: &str, at: usize, input: &str, output: &str) ->
         .with("spec.worker.image", json!("turbine.test/no-worker:1"))
         .with(
             "spec.worker.resources",
-            json!({"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"memory": "64Mi"}}),
+            json!({"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"memory": "128Mi"}}),
         )
         .with(
             "spec.state.volume",

@@ -8,6 +8,8 @@ mod bad_records;
 mod end_to_end;
 #[path = "e2e/helm.rs"]
 mod helm;
+#[path = "e2e/obstacles.rs"]
+mod obstacles;
 #[path = "e2e/operator.rs"]
 mod operator;
 #[path = "e2e/reference.rs"]

@@ -36,6 +36,8 @@ pub const STORAGE_CLASS: usize = 253;
 /// Characters of a setting's value.
 pub const SETTING: usize = 2048;
 
+/// Bytes of a memory limit: a worker without a task needs a third of that.
+pub const MEMORY: u64 = 128 << 20;
 /// Worker pods.
 pub const REPLICAS: i32 = 1000;
 /// Partitions of an input; more than one broker or one group could serve.

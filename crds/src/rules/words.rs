@@ -134,6 +134,7 @@ words! {
     OVERRIDE_OWNED = "is set by Turbine and cannot be overridden; {instead}";
 
     QUANTITY = "`{text}` is not a quantity; write a number and a unit, for example 10Gi, 512Mi or 250m";
+    MEMORY_LIMIT = "`{given}` of memory does not hold a worker; give 128Mi or more (the default is 1Gi)";
     REQUEST_ABOVE_LIMIT = "the request of {request} is above the limit of {limit}; lower it, or raise the limit";
     NEGATIVE = "`{text}` is below zero";
 }

@@ -37,6 +37,14 @@ pub(super) fn check(report: &mut Report, path: &Path, worker: &WorkerSpec) {
 fn check_resources(report: &mut Report, path: &Path, resources: &ResourceRequirements) {
     let limits = quantities(report, &path.field("limits"), resources.limits.as_ref());
     let requests = quantities(report, &path.field("requests"), resources.requests.as_ref());
+    if let Some((text, limit)) = limits.get("memory") {
+        report.check(
+            limit.ceil().is_some_and(|bytes| bytes >= limits::MEMORY),
+            &path.field("limits").field("memory"),
+            words::MEMORY_LIMIT,
+            &[("given", text)],
+        );
+    }
     for (name, (text, request)) in &requests {
         if let Some((limit_text, limit)) = limits.get(name) {
             report.check(

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde_yaml::Value;
 use turbine_crds::app::TurbineApp;
 
+use crate::truth;
+
 const API_GROUP: &str = "turbine.dev";
 const API_VERSION: &str = "turbine.dev/v1alpha1";
 const KIND: &str = "TurbineApp";
@@ -75,10 +77,19 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Document>, ReadError> {
 
 fn parse(file: &str, text: &str) -> Result<Vec<Document>, ReadError> {
     let mut documents = Vec::new();
+    let texts: Vec<&str> = text.trim_start_matches("---").split("\n---").collect();
     for (at, document) in serde_yaml::Deserializer::from_str(text).enumerate() {
         let mut value = Value::deserialize(document)?;
         value.apply_merge()?;
+        let before = documents.len();
         collect(file, &format!("document {}", at + 1), value, &mut documents);
+        if let Some(mistake) = texts.get(at).and_then(|text| truth::first_bare_word(text)) {
+            for document in documents.iter_mut().skip(before) {
+                if matches!(document.content, Content::App(_)) {
+                    document.content = Content::Unreadable(mistake.clone());
+                }
+            }
+        }
     }
     Ok(documents)
 }

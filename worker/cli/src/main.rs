@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 mod crds;
 mod documents;
 mod explain;
+mod truth;
 mod validate;
 
 /// Check, explain and install `TurbineApps`. Nothing here needs a cluster.

@@ -240,9 +240,12 @@ impl KafkaSettings {
         config
     }
 
-    fn default_to(&self, config: &mut ClientConfig, name: &str, value: &str) {
-        if !self.properties.contains_key(name) {
-            config.set(name, value);
+    /// Unless the user has set it, under any of the names that the client knows for it.
+    fn default_to(&self, config: &mut ClientConfig, names: &[&str], value: &str) {
+        if let Some(name) = names.first()
+            && !names.iter().any(|name| self.properties.contains_key(*name))
+        {
+            config.set(*name, value);
         }
     }
 
@@ -283,8 +286,8 @@ impl KafkaSettings {
         let fetch = (budget.read_bytes / 16).min(LARGEST_FETCH);
         config.set("fetch.message.max.bytes", fetch.to_string());
         // The default of a second stalls a full queue that long after it has room again.
-        self.default_to(&mut config, "fetch.queue.backoff.ms", "5");
-        self.default_to(&mut config, "fetch.wait.max.ms", "100");
+        self.default_to(&mut config, &["fetch.queue.backoff.ms"], "5");
+        self.default_to(&mut config, &["fetch.wait.max.ms"], "100");
         config
     }
 
@@ -297,9 +300,17 @@ impl KafkaSettings {
         let bound = Bound::of(budget.write_bytes);
         config.set("queue.buffering.max.kbytes", bound.kbytes.to_string());
         config.set("queue.buffering.max.messages", bound.records.to_string());
-        self.default_to(&mut config, "compression.type", "lz4");
-        self.default_to(&mut config, "linger.ms", "5");
-        self.default_to(&mut config, "message.timeout.ms", "120000");
+        self.default_to(
+            &mut config,
+            &["compression.type", "compression.codec"],
+            "lz4",
+        );
+        self.default_to(&mut config, &["linger.ms", "queue.buffering.max.ms"], "5");
+        self.default_to(
+            &mut config,
+            &["message.timeout.ms", "delivery.timeout.ms"],
+            "120000",
+        );
         config
     }
 }
@@ -363,6 +374,21 @@ mod tests {
         let config = settings.producer(QueueBudget::divided(100 << 20, 4));
         assert_eq!(config.get("compression.type"), Some("zstd"));
         assert_eq!(config.get("acks"), Some("all"));
+    }
+
+    #[test]
+    fn a_setting_under_another_of_its_names_is_not_set_twice() {
+        for (given, ours) in [
+            ("compression.codec", "compression.type"),
+            ("queue.buffering.max.ms", "linger.ms"),
+            ("delivery.timeout.ms", "message.timeout.ms"),
+        ] {
+            let properties = BTreeMap::from([(given.to_owned(), "1".to_owned())]);
+            let settings = KafkaSettings::new("kafka:9092", None, None, properties).unwrap();
+            let config = settings.producer(QueueBudget::divided(100 << 20, 4));
+            assert_eq!(config.get(given), Some("1"));
+            assert_eq!(config.get(ours), None);
+        }
     }
 
     #[test]

@@ -340,6 +340,7 @@ impl Worker {
                              this pod does not have; it starts once the pod has the new app",
                             task.subscription
                         ),
+                        person_must_act: false,
                         offset: None,
                     }),
                 );

@@ -224,7 +224,11 @@ pub(super) fn ready(
         ConditionType::Ready,
         Is::True,
         "Running",
-        format!("{} workers run {tasks} tasks", standing.expected),
+        if standing.expected == 1 {
+            format!("1 worker runs {tasks} tasks")
+        } else {
+            format!("{} workers run {tasks} tasks", standing.expected)
+        },
     );
 }
 
@@ -236,6 +240,10 @@ pub(super) fn progress(
     trouble: Option<&Trouble>,
     goal: &Goal<'_>,
 ) {
+    let plea = standing
+        .workers
+        .as_ref()
+        .and_then(|workers| workers.plea.as_ref());
     match refused {
         Some(trouble) => {
             conditions.set(
@@ -252,6 +260,12 @@ pub(super) fn progress(
                 "RescaleNotSupported",
                 goal.rescale.join("; "),
             );
+        }
+        None if plea.is_some() => {
+            let (reason, message) = plea.map_or_else(Default::default, |plea| {
+                (plea.reason.clone(), plea.message.clone())
+            });
+            conditions.set(ConditionType::Stalled, Is::True, &reason, message);
         }
         None => {
             conditions.set(

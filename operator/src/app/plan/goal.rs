@@ -102,6 +102,7 @@ fn current_run<'a>(
             by: by.clone(),
         });
     }
+    unproven_kafka(known, current)?;
     // Without a record of what ran, everything that is on disk may have.
     let running = known.specs.accepted.as_ref().map_or_else(
         || {
@@ -142,6 +143,19 @@ fn current_run<'a>(
         running: subscriptions(current),
         adopted,
     })
+}
+
+/// Workers that were given another broker, secret or client setting before one of them was shown to work would stop, and the
+/// ones that run would be gone.
+fn unproven_kafka(known: &Known<'_>, current: &ValidatedApp) -> Result<(), Trouble> {
+    match (&known.specs.accepted, &known.asked.kafka) {
+        (Some(accepted), Some(Err(trouble)))
+            if accepted.validated.compiled().kafka != current.compiled().kafka =>
+        {
+            Err(trouble.clone())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn subscriptions(app: &ValidatedApp) -> BTreeSet<String> {

@@ -24,6 +24,15 @@ pub(crate) struct Hindrance {
     /// Constant, for conditions.
     pub reason: String,
     pub message: String,
+    /// It has been so for longer than any start takes.
+    pub lasting: bool,
+}
+
+/// What a person has to see to: the words of a task or a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plea {
+    pub reason: String,
+    pub message: String,
 }
 
 /// The pods and what the workers in them say.
@@ -36,6 +45,8 @@ pub(crate) struct Workers {
     pub ready: i32,
     /// The first thing that keeps a pod from running.
     pub hindrance: Option<Hindrance>,
+    /// The first thing that does not pass by itself.
+    pub plea: Option<Plea>,
     /// The first worker that is not on the current epoch with all its tasks, and how.
     pub behind: Option<String>,
     pub subscriptions: Vec<SubscriptionStatus>,
@@ -86,9 +97,35 @@ pub(crate) fn look(
             }
         }
     }
+    workers.plea = plea(&reports, workers.hindrance.as_ref());
     workers.version = reports.values().map(|status| status.version.clone()).max();
     workers.subscriptions = subscriptions(layout, document, &reports);
     workers
+}
+
+fn plea(reports: &BTreeMap<&str, &WorkerStatus>, hindrance: Option<&Hindrance>) -> Option<Plea> {
+    let halts = reports
+        .values()
+        .flat_map(|report| &report.tasks)
+        .filter_map(|task| Some((task, task.halt.as_ref()?)))
+        .filter(|(_, halt)| halt.person_must_act);
+    halts
+        .map(|(task, halt)| Plea {
+            reason: halt.reason.clone(),
+            message: format!(
+                "task {}/{}: {}",
+                task.subscription, task.partition, halt.message
+            ),
+        })
+        .next()
+        .or_else(|| {
+            hindrance
+                .filter(|hindrance| hindrance.lasting)
+                .map(|hindrance| Plea {
+                    reason: hindrance.reason.clone(),
+                    message: hindrance.message.clone(),
+                })
+        })
 }
 
 fn subscriptions(
@@ -214,14 +251,18 @@ pub(crate) fn stuck(known: &Known<'_>, stateful_set: &Value) -> Option<Act> {
         })
         .find_map(|pod| {
             let why = cannot_start(pod)?;
-            let since = condition_time(pod, "Ready")
-                .or_else(|| time(pod, "/metadata/creationTimestamp"))?;
-            (known.now.duration_since(since) >= STUCK_AFTER).then(|| Act::ReplacePod {
+            unready_for_long(known, pod).then(|| Act::ReplacePod {
                 name: name_of(pod).to_owned(),
                 uid: uid_of(pod).to_owned(),
                 why,
             })
         })
+}
+
+fn unready_for_long(known: &Known<'_>, pod: &Value) -> bool {
+    condition_time(pod, "Ready")
+        .or_else(|| time(pod, "/metadata/creationTimestamp"))
+        .is_some_and(|since| known.now.duration_since(since) >= STUCK_AFTER)
 }
 
 fn condition<'a>(pod: &'a Value, type_: &str) -> Option<&'a Value> {
@@ -277,17 +318,25 @@ fn unscheduled(pod: &Value) -> Option<&str> {
 
 fn hindrance(known: &Known<'_>, pod: &Value) -> Option<Hindrance> {
     let name = name_of(pod);
+    let lasting = unready_for_long(known, pod);
     if let Some((reason, message)) = waiting(pod) {
-        let reason = match reason {
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-                "ImagePullFailed"
-            }
-            "CrashLoopBackOff" => "WorkerCrashes",
-            _ => "ContainerNotCreated",
+        let (reason, message) = match reason {
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => (
+                "ImagePullFailed",
+                format!(
+                    "pod {name} cannot start: {message}; correct spec.worker.image, or what the nodes need to pull it"
+                ),
+            ),
+            "CrashLoopBackOff" => ("WorkerCrashes", crashes(name, pod)),
+            _ => (
+                "ContainerNotCreated",
+                format!("pod {name} cannot start: {message}"),
+            ),
         };
         return Some(Hindrance {
             reason: reason.to_owned(),
-            message: format!("pod {name} cannot start: {message}"),
+            message,
+            lasting,
         });
     }
     let says = unscheduled(pod)?;
@@ -298,17 +347,51 @@ fn hindrance(known: &Known<'_>, pod: &Value) -> Option<Hindrance> {
             Some(claim) => Hindrance {
                 reason: "VolumePending".to_owned(),
                 message: format!(
-                    "{} {} waits for a volume of storage class {}; the scheduler says: {says}",
+                    "{} {} waits for a volume of storage class {}: see that the class exists and can provide one (the class of an app cannot change; to use another, delete the app and its claims and apply it anew); the scheduler says: {says}",
                     Kind::PersistentVolumeClaim,
                     name_of(claim),
                     text(claim, "/spec/storageClassName")
                         .unwrap_or("(none; the cluster has no default class)"),
                 ),
+                lasting,
             },
             None => Hindrance {
                 reason: "Unschedulable".to_owned(),
                 message: format!("no node takes pod {name}; the scheduler says: {says}"),
+                lasting,
             },
         },
+    )
+}
+
+/// How a worker that starts again and again ended the last time.
+fn crashes(name: &str, pod: &Value) -> String {
+    let ended = pod
+        .pointer("/status/containerStatuses")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .find_map(|container| container.pointer("/lastState/terminated"));
+    let Some(ended) = ended else {
+        return format!(
+            "the worker of pod {name} ends again and again: kubectl logs {name} --previous says why"
+        );
+    };
+    let reason = text(ended, "/reason").unwrap_or("Error");
+    let code = ended
+        .get("exitCode")
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
+    let last_words = text(ended, "/message").map_or_else(String::new, |message| {
+        let line = message.trim().lines().last().unwrap_or_default();
+        format!(" and said: {line}")
+    });
+    let advice = if reason == "OOMKilled" {
+        "give spec.worker.resources.limits.memory more, or run more replicas".to_owned()
+    } else {
+        format!("kubectl logs {name} --previous says more")
+    };
+    format!(
+        "the worker of pod {name} ends again and again, last with {reason} (exit code {code}){last_words}; {advice}"
     )
 }

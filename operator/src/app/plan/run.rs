@@ -82,19 +82,20 @@ fn act(known: &Known<'_>, goal: &Goal<'_>, standing: &mut Standing) -> Result<Ve
         return Ok(Vec::new());
     }
 
+    let started = known
+        .seen
+        .child(
+            Kind::StatefulSet,
+            &names::stateful_set(run.app.name().as_str()),
+        )
+        .is_some();
+    standing.provisioned = started;
     if !suspended {
         acts.extend(topics.acts);
         if !acts.is_empty() {
             standing.doing = Some("topics are being created".to_owned());
             return Ok(acts);
         }
-        let started = known
-            .seen
-            .child(
-                Kind::StatefulSet,
-                &names::stateful_set(run.app.name().as_str()),
-            )
-            .is_some();
         if let (Some(trouble), false) = (topics.trouble, started) {
             // No pod before its topics are known to be there.
             return Err(trouble);

@@ -114,6 +114,21 @@ pub(crate) fn compare(known: &Known<'_>, app: &ValidatedApp) -> Topics {
             }
         }
     }
+    for subscription in &app.compiled().subscriptions {
+        let output = &subscription.output;
+        if let (Some(asked), Some(real)) = (output.partitions, counts.get(&output.topic).copied())
+            && asked != real
+        {
+            topics
+                .trouble
+                .get_or_insert(Trouble::OutputCountNotAsAsked {
+                    topic: output.topic.clone(),
+                    subscription: subscription.name.clone(),
+                    asked,
+                    real,
+                });
+        }
+    }
     for topic in outputs {
         let record = recorded.iter().find(|of| of.name == topic.name);
         let exists = counts.get(&topic.name).copied();

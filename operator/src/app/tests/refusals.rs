@@ -1,6 +1,7 @@
 //! What is refused, in which words, and that it goes away by itself once the cause does.
 
 use serde_json::json;
+use turbine_crds::control::{TaskHalt, TaskState};
 use turbine_crds::status::Phase;
 
 use super::{app, running, with, world};
@@ -338,4 +339,107 @@ async fn a_paused_app_is_left_alone_and_says_so() {
     assert_eq!(world.condition("a", "Reconciling").1, "Paused");
     assert_eq!(world.with(|state| state.names(Kind::Pod)).len(), 2);
     assert_eq!(world.status("a").observed_generation, Some(1));
+}
+
+#[tokio::test]
+async fn a_way_to_kafka_is_proven_before_it_replaces_the_one_that_works() {
+    let world = running().await;
+    let accepted = world.status("a").accepted_revision;
+    let template = |world: &super::world::Memories| {
+        world.with(|state| state.get(Kind::StatefulSet, "a").unwrap()["spec"]["template"].clone())
+    };
+    let before = template(&world);
+    world.with(|state| state.kafka_down = true);
+    world.apply_app(with(
+        app(),
+        "/spec/kafka/bootstrapServers",
+        json!("elsewhere:9092"),
+    ));
+    world.settle("a").await;
+    let (is, reason, message) = world.condition("a", "Ready");
+    assert_eq!(
+        (is.as_str(), reason.as_str()),
+        ("False", "KafkaUnreachable")
+    );
+    assert!(message.contains("runs on"), "{message}");
+    assert_eq!(world.status("a").accepted_revision, accepted);
+    assert_eq!(template(&world), before);
+
+    world.with(|state| state.kafka_down = false);
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+    assert_ne!(world.status("a").accepted_revision, accepted);
+}
+
+#[tokio::test]
+async fn an_output_topic_of_another_count_than_asked_is_refused() {
+    let world = world();
+    world.with(|state| state.topics.insert("s-out".to_owned(), 2));
+    let asking = with(app(), "/spec/subscriptions/0/output/partitions", json!(6));
+    world.apply_app(asking);
+    world.settle("a").await;
+    let (is, reason, message) = world.condition("a", "TopicsReady");
+    assert_eq!(
+        (is.as_str(), reason.as_str()),
+        ("False", "PartitionCountNotAsAsked")
+    );
+    for word in ["`s-out`", "2 partitions", "asks for 6"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert!(world.with(|state| state.names(Kind::StatefulSet).is_empty()));
+
+    world.apply_app(app());
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+}
+
+#[rstest::rstest]
+#[case::of_a_person(true, "True", "BadRecord")]
+#[case::of_the_world(false, "False", "NotStalled")]
+#[tokio::test]
+async fn a_halted_task_stalls_the_app_if_waiting_does_not_help(
+    #[case] person_must_act: bool,
+    #[case] is: &str,
+    #[case] reason: &str,
+) {
+    let world = running().await;
+    world.with(|state| {
+        let task = &mut state.workers.get_mut("a-0").unwrap().tasks[0];
+        task.state = TaskState::Halted;
+        task.halt = Some(TaskHalt {
+            reason: "BadRecord".to_owned(),
+            message: "in/0 at offset 7: cut off; correct the producer".to_owned(),
+            person_must_act,
+            offset: Some(7),
+        });
+    });
+    world.settle("a").await;
+    let found = world.condition("a", "Stalled");
+    assert_eq!((found.0.as_str(), found.1.as_str()), (is, reason));
+    assert_eq!(world.condition("a", "Degraded").1, "BadRecord");
+}
+
+#[tokio::test]
+async fn a_worker_that_crashes_says_how_it_ended_and_what_helps() {
+    let world = running().await;
+    world.with(|state| {
+        state.change(Kind::Pod, "a-1", |pod| {
+            pod["status"]["conditions"] = json!([{
+                "type": "Ready", "status": "False", "lastTransitionTime": "2027-01-15T07:00:00Z",
+            }]);
+            pod["status"]["containerStatuses"] = json!([{
+                "name": "worker",
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}},
+            }]);
+        });
+    });
+    world.settle("a").await;
+    for type_ in ["Degraded", "Stalled"] {
+        let (is, reason, message) = world.condition("a", type_);
+        assert_eq!((is.as_str(), reason.as_str()), ("True", "WorkerCrashes"));
+        for word in ["a-1", "OOMKilled", "137", "limits.memory"] {
+            assert!(message.contains(word), "{message}");
+        }
+    }
 }

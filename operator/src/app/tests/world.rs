@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) objects: BTreeMap<Key, Value>,
     pub(super) topics: BTreeMap<String, i32>,
     pub(super) kafka_down: bool,
-    workers: BTreeMap<String, WorkerStatus>,
+    pub(super) workers: BTreeMap<String, WorkerStatus>,
     pub(super) signals: Vec<&'static str>,
     /// Writes by the operator, in order.
     pub(super) writes: Vec<String>,

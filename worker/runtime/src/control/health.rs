@@ -116,6 +116,7 @@ mod tests {
         let halt = (state == TaskState::Halted).then(|| TaskHalt {
             reason: "BadRecord".to_owned(),
             message: "in/3 at offset 7: cut off".to_owned(),
+            person_must_act: true,
             offset: Some(7),
         });
         TaskView {

@@ -17,6 +17,9 @@ pub(super) fn start(level: LogLevel, format: LogFormat) {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A reader of the log that went away must not end the tasks: the report of a failed write would be written to the
+        // same place, and panic there.
+        .log_internal_errors(false)
         // Colours are for eyes; in a file or a pod's log they are noise.
         .with_ansi(std::io::stderr().is_terminal());
     let started = match format {

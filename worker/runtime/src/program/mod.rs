@@ -19,7 +19,7 @@ use turbine_crds::compiled::{
 use turbine_crds::quantity::Quantity;
 
 /// Less does not hold a store and its clients.
-const LEAST_MEMORY: u64 = 128 << 20;
+const LEAST_MEMORY: u64 = turbine_crds::rules::limits::MEMORY;
 
 /// Runs the tasks of a Turbine app: in a pod as its operator says, or by hand with `run`.
 #[derive(Debug, Parser)]

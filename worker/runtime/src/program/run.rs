@@ -1,5 +1,6 @@
 //! A whole app on one machine: what the operator does is done here, and what runs is the same.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -101,9 +102,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
 }
 
 /// Standard error, since standard output is for results.
-#[allow(clippy::print_stderr)]
 fn say(text: &str) {
-    eprintln!("{text}");
+    // Who was to be told is gone, and the worker goes on without them.
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn state_dir(arguments: &RunArguments) -> Result<PathBuf, Fatal> {

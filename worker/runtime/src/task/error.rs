@@ -115,6 +115,7 @@ impl TaskError {
         TaskHalt {
             reason: self.reason().to_owned(),
             message: self.to_string(),
+            person_must_act: !self.passes_by_itself(),
             offset,
         }
     }
