@@ -148,6 +148,9 @@ fn undelivered(error: &ClientError, topic: &str, partition: i32) -> KafkaError {
             topic: topic.to_owned(),
             bytes: 0,
         },
+        Some(Code::InvalidRecord) => KafkaError::RecordInvalid {
+            topic: topic.to_owned(),
+        },
         Some(Code::TopicAuthorizationFailed) => KafkaError::NotAllowed {
             operation: "write to",
             resource: format!("topic `{topic}`"),

@@ -94,6 +94,16 @@ pub enum KafkaError {
         /// Size of key, value and headers; 0 if the broker refused it and did not say.
         bytes: usize,
     },
+    /// The broker takes no such record into the topic, whenever it comes.
+    #[error(
+        "the broker refuses the records for topic `{topic}` as invalid: a topic with \
+         cleanup.policy=compact takes only records with a key, so set output.messageKey, or change \
+         the topic's cleanup.policy or message.timestamp settings"
+    )]
+    RecordInvalid {
+        /// The topic.
+        topic: String,
+    },
     /// A produced record was not acknowledged, or it is not known whether it was written.
     #[error("a record for topic `{topic}` partition {partition} was not acknowledged: {detail}")]
     NotAcknowledged {
@@ -161,9 +171,10 @@ impl Fault for KafkaError {
             | Self::Senseless { .. }
             | Self::Fatal { .. }
             | Self::Other { .. } => Category::Kafka,
-            Self::TopicRefused { .. } | Self::RecordTooLarge { .. } | Self::Settings { .. } => {
-                Category::User
-            }
+            Self::TopicRefused { .. }
+            | Self::RecordTooLarge { .. }
+            | Self::RecordInvalid { .. }
+            | Self::Settings { .. } => Category::User,
         }
     }
 
@@ -178,6 +189,7 @@ impl Fault for KafkaError {
             Self::CountNotSeen { .. } => "PartitionCountNotSeen",
             Self::OffsetOutOfRange { .. } => "OffsetOutOfRange",
             Self::RecordTooLarge { .. } => "RecordTooLarge",
+            Self::RecordInvalid { .. } => "RecordInvalid",
             Self::NotAcknowledged { .. } => "OutputNotAcknowledged",
             Self::TimedOut { .. } => "KafkaTimedOut",
             Self::Settings { .. } => "KafkaSettingsRefused",
@@ -204,6 +216,7 @@ impl Fault for KafkaError {
             | Self::TopicRefused { .. }
             | Self::OffsetOutOfRange { .. }
             | Self::RecordTooLarge { .. }
+            | Self::RecordInvalid { .. }
             | Self::Settings { .. } => false,
         }
     }

@@ -345,7 +345,7 @@ async fn a_paused_app_is_left_alone_and_says_so() {
 async fn a_way_to_kafka_is_proven_before_it_replaces_the_one_that_works() {
     let world = running().await;
     let accepted = world.status("a").accepted_revision;
-    let template = |world: &super::world::Memories| {
+    let template = |world: &world::Memories| {
         world.with(|state| state.get(Kind::StatefulSet, "a").unwrap()["spec"]["template"].clone())
     };
     let before = template(&world);

@@ -158,6 +158,7 @@ families! {
     messages: Family<TaskLabels, Count> = "turbine_messages", "Records processed";
     batches: Family<TaskLabels, Count> = "turbine_batches", "Batches processed";
     outputs: Family<TaskLabels, Count> = "turbine_output_records", "Results written";
+    batch: Seconds = "turbine_batch_duration", "A batch, from its records to its results handed over", Unit::Seconds;
     poll: Seconds = "turbine_poll", "Waiting for a batch", Unit::Seconds;
     decode: Seconds = "turbine_decode", "Decoding a batch", Unit::Seconds;
     process: Seconds = "turbine_process", "Folding a batch", Unit::Seconds;
@@ -230,6 +231,7 @@ impl Metrics {
             messages: self.messages.get_or_create(&labels).clone(),
             batches: self.batches.get_or_create(&labels).clone(),
             outputs: self.outputs.get_or_create(&labels).clone(),
+            batch: self.batch.get_or_create(&labels).clone(),
             poll: self.poll.get_or_create(&labels).clone(),
             decode: self.decode.get_or_create(&labels).clone(),
             process: self.process.get_or_create(&labels).clone(),
@@ -285,6 +287,7 @@ pub struct TaskMetrics {
     pub(crate) messages: Count,
     pub(crate) batches: Count,
     pub(crate) outputs: Count,
+    pub(crate) batch: Histogram,
     pub(crate) poll: Histogram,
     pub(crate) decode: Histogram,
     pub(crate) process: Histogram,

@@ -133,9 +133,11 @@ impl<'a> Life<'a> {
             } else {
                 self.idle_since = None;
                 self.cell.enter(Step::Processing);
+                let started = Instant::now();
                 let stopped_at = self.take(&batch)?;
                 drop(batch);
                 self.hand_out()?;
+                self.metrics.batch.observe(started.elapsed().as_secs_f64());
                 if let Some(bad) = stopped_at {
                     if self.open.is_some() {
                         self.commit(stop)?;
