@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_yaml::Value;
 use turbine_crds::app::TurbineApp;
 
-use crate::truth;
+use crate::{form, truth};
 
 const API_GROUP: &str = "turbine.dev";
 const API_VERSION: &str = "turbine.dev/v1alpha1";
@@ -36,8 +36,8 @@ pub(crate) struct Document {
 #[derive(Debug)]
 pub(crate) enum Content {
     App(Box<TurbineApp>),
-    /// A `TurbineApp` whose form is wrong: the field and what is wrong with it.
-    Unreadable(String),
+    /// A `TurbineApp` whose form is wrong: each field and what is wrong with it.
+    Unreadable(Vec<String>),
     /// Another kind.
     Other(String),
 }
@@ -86,7 +86,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<Document>, ReadError> {
         if let Some(mistake) = texts.get(at).and_then(|text| truth::first_bare_word(text)) {
             for document in documents.iter_mut().skip(before) {
                 if matches!(document.content, Content::App(_)) {
-                    document.content = Content::Unreadable(mistake.clone());
+                    document.content = Content::Unreadable(vec![mistake.clone()]);
                 }
             }
         }
@@ -136,9 +136,9 @@ fn collect(file: &str, position: &str, value: Value, out: &mut Vec<Document>) {
 
 fn app(api_version: &str, value: Value) -> Content {
     if api_version != API_VERSION {
-        return Content::Unreadable(format!(
+        return Content::Unreadable(vec![format!(
             "apiVersion: `{api_version}` is not known; write {API_VERSION}"
-        ));
+        )]);
     }
     let unknown = value
         .as_mapping()
@@ -147,21 +147,14 @@ fn app(api_version: &str, value: Value) -> Content {
         .filter_map(Value::as_str)
         .find(|key| !TOP_FIELDS.contains(key));
     if let Some(unknown) = unknown {
-        return Content::Unreadable(format!(
+        return Content::Unreadable(vec![format!(
             "{unknown}: unknown field, expected one of {}",
             TOP_FIELDS.map(|field| format!("`{field}`")).join(", ")
-        ));
+        )]);
     }
-    match serde_path_to_error::deserialize::<_, TurbineApp>(value) {
+    match form::read(value) {
         Ok(app) => Content::App(Box::new(app)),
-        Err(error) => {
-            let path = error.path().to_string();
-            let error = error.into_inner();
-            Content::Unreadable(match path.as_str() {
-                "." => error.to_string(),
-                path => format!("{path}: {error}"),
-            })
-        }
+        Err(mistakes) => Content::Unreadable(mistakes),
     }
 }
 
@@ -175,7 +168,7 @@ mod tests {
             .into_iter()
             .map(|document| match document.content {
                 Content::App(app) => format!("app {}", app.metadata.name.unwrap_or_default()),
-                Content::Unreadable(mistake) => mistake,
+                Content::Unreadable(mistakes) => mistakes.join("; "),
                 Content::Other(kind) => format!("other {kind}"),
             })
             .collect()

@@ -19,9 +19,11 @@ pub(crate) fn run(
         let place = document.place;
         let app = match document.content {
             Content::Other(_) => continue,
-            Content::Unreadable(mistake) => {
+            Content::Unreadable(mistakes) => {
                 verdict = Verdict::Bad;
-                writeln!(err, "{place}: {mistake}")?;
+                for mistake in mistakes {
+                    writeln!(err, "{place}: {mistake}")?;
+                }
                 continue;
             }
             Content::App(app) => app,

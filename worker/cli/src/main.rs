@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 mod crds;
 mod documents;
 mod explain;
+mod form;
 mod truth;
 mod validate;
 

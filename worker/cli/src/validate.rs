@@ -27,7 +27,7 @@ pub(crate) fn run(files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<Ver
                     writeln!(out, "{place}: skipped, {kind} is not a TurbineApp")?;
                     continue;
                 }
-                Content::Unreadable(mistake) => vec![mistake],
+                Content::Unreadable(mistakes) => mistakes,
                 Content::App(app) => rules::validate(&app)
                     .err()
                     .into_iter()

@@ -378,15 +378,15 @@ mod tests {
 
     #[test]
     fn a_setting_under_another_of_its_names_is_not_set_twice() {
-        for (given, ours) in [
-            ("compression.codec", "compression.type"),
-            ("queue.buffering.max.ms", "linger.ms"),
-            ("delivery.timeout.ms", "message.timeout.ms"),
+        for (given, value, ours) in [
+            ("compression.codec", "gzip", "compression.type"),
+            ("queue.buffering.max.ms", "7", "linger.ms"),
+            ("delivery.timeout.ms", "30000", "message.timeout.ms"),
         ] {
-            let properties = BTreeMap::from([(given.to_owned(), "1".to_owned())]);
+            let properties = BTreeMap::from([(given.to_owned(), value.to_owned())]);
             let settings = KafkaSettings::new("kafka:9092", None, None, properties).unwrap();
             let config = settings.producer(QueueBudget::divided(100 << 20, 4));
-            assert_eq!(config.get(given), Some("1"));
+            assert_eq!(config.get(given), Some(value));
             assert_eq!(config.get(ours), None);
         }
     }
