@@ -10,6 +10,8 @@ mod end_to_end;
 mod helm;
 #[path = "e2e/operator.rs"]
 mod operator;
+#[path = "e2e/placement.rs"]
+mod placement;
 #[path = "e2e/reference.rs"]
 mod reference;
 #[path = "e2e/topics.rs"]
