@@ -111,7 +111,7 @@ fn ten_symbols_on_six_partitions_by_three_clients() {
 #[case::file(false, true)]
 #[case::standard_input(false, false)]
 fn json_is_a_list_of_keys_wherever_they_come_from(#[case] arguments: bool, #[case] file: bool) {
-    let files = Files::new("json");
+    let files = Files::new(&format!("json-{arguments}-{file}"));
     let keys = SYMBOLS.map(|(key, ..)| key);
     let lines = keys.join("\n");
     let path = files.write("keys.txt", lines.as_bytes());
@@ -386,14 +386,14 @@ fn assignors_stand_side_by_side() {
     let output = cli(&[&["assignment", "simulate"], &arguments[..]].concat(), "");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     insta::assert_snapshot!(stdout(&output), @r"
-    partitions of               range  round-robin  sticky  turbine
-    member-0                        4            3       3        4
-    member-1                        2            3       3        2
-    most less least                 2            0       0        2
-    equal indexes that meet    3 of 3       0 of 3  0 of 3   3 of 3
-    moves when member-1 leaves      2            3       3        2
-    of them its own                 2            3       3        2
-    most less least then            0            0       0        0
+    partitions of                range  round-robin  sticky  turbine
+    member-0                         4            3       3        4
+    member-1                         2            3       3        2
+    most less least                  2            0       0        2
+    equal indexes that meet     3 of 3       0 of 3  0 of 3   3 of 3
+    moves when member-1 leaves       2            3       3        2
+    of them its own                  2            3       3        2
+    most less least then             0            0       0        0
 
     range:
       member-0  orders 0-1; payments 0-1

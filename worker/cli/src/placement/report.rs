@@ -166,7 +166,7 @@ mod tests {
         let text = text(&found, Some(2));
         insta::assert_snapshot!(text, @r"
         topic `events`: 12 partitions; read 4 of 4 records, 1 without a key; 2 distinct keys
-        placement is refuted: 1 of 3 records with a key lie elsewhere than murmur2 puts them: state by key would be split. Correct the producer, then write the records anew
+        placement is refuted: 1 of 3 records with a key lie elsewhere than murmur2 puts them: state by key would be split; what they look like tells where to begin
 
         client   explains keys
         murmur2         50.0 %  1 of 2

@@ -117,7 +117,7 @@ impl Tally {
             self.in_place.records += 1;
         } else {
             self.elsewhere += 1;
-            if self.examples.len() < EXAMPLES {
+            if self.has_room_for_example(partition) {
                 self.examples.push(Example {
                     partition: partition.get(),
                     offset,
@@ -150,6 +150,13 @@ impl Tally {
                 self.suspicion.add(key, partition);
             }
         }
+    }
+
+    /// Examples of all partitions say more than ten of the first.
+    fn has_room_for_example(&self, partition: Partition) -> bool {
+        let share = EXAMPLES.div_ceil(self.partitions.len().clamp(1, EXAMPLES));
+        let of_it = |example: &&Example| example.partition == partition.get();
+        self.examples.len() < EXAMPLES && self.examples.iter().filter(of_it).count() < share
     }
 
     pub(super) fn placement(&self) -> Placement {
@@ -345,6 +352,19 @@ mod tests {
         assert_eq!((by_crc32, crc32.places()), (1000, 1000));
         // One in six is where murmur2 puts it by chance.
         assert!((100..250).contains(&murmur2), "{murmur2}");
+    }
+
+    #[test]
+    fn examples_come_from_all_partitions() {
+        let crc32 = tally(6, 1000, |key| Partitioner::Crc32.partition(key, count(6)));
+        let of = |partition: i32| {
+            let examples = crc32.examples().iter();
+            examples
+                .filter(|example| example.partition == partition)
+                .count()
+        };
+        assert_eq!((0..6).map(of).sum::<usize>(), 10);
+        assert!((0..6).all(|partition| of(partition) <= 2));
     }
 
     #[test]

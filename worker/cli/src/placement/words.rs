@@ -28,8 +28,8 @@ pub(super) fn reason(tally: &Tally) -> String {
         Placement::Refuted => {
             let elsewhere = tally.records() - tally.without_key() - tally.records_in_place();
             format!(
-                "{elsewhere} of {} records with a key lie elsewhere than murmur2 puts them: state by key would be split. \
-                 Correct the producer, then write the records anew",
+                "{elsewhere} of {} records with a key lie elsewhere than murmur2 puts them: state by key would be split; \
+                 what they look like tells where to begin",
                 tally.records() - tally.without_key()
             )
         }
