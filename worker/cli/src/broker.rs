@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     /// Brokers to ask first, as HOST:PORT, separated by commas
     #[arg(long, value_name = "HOST:PORT")]
     bootstrap: String,
-    /// A property of the client (librdkafka's names), once for each; a value of file:PATH or env:NAME is taken from there
+    /// A property of the client (librdkafka's names), once for each; a value of `file:PATH` or `env:NAME` is taken from there
     #[arg(long = "property", value_name = "NAME=VALUE")]
     properties: Vec<String>,
     /// A file with one NAME=VALUE per line; may hold secrets

@@ -17,7 +17,7 @@ pub(crate) struct KeyForm {
     #[arg(long, value_enum, default_value_t = KeyEncoding::Utf8)]
     pub(crate) key_encoding: KeyEncoding,
     /// What a record's key holds: the text itself (integers in decimal too), or an integer in binary form, big endian,
-    /// as Java's LongSerializer and IntegerSerializer write it
+    /// as Java's `LongSerializer` and `IntegerSerializer` write it
     #[arg(long, value_enum, default_value_t = KeyType::String)]
     pub(crate) key_type: KeyType,
 }

@@ -97,7 +97,7 @@ Examples:
     /// ends it, with the number of records that were written before.
     ///
     /// The exit code is 0 if every record was acknowledged by the broker, else 2. Properties are librdkafka's; a secret
-    /// is given as file:PATH, env:NAME or in --properties-file.
+    /// is given as `file:PATH`, `env:NAME` or in --properties-file.
     #[command(after_help = "\
 Examples:
   printf 'AAPL\\t{\"price\": 1}\\n' | turbine-cli produce --bootstrap kafka:9092 --topic trades

@@ -43,11 +43,15 @@ impl Table {
                 if at > 0 {
                     line.push_str("  ");
                 }
-                line.push_str(&if at == 0 || remark {
-                    format!("{cell:<width$}")
+                let room = " ".repeat(width.saturating_sub(cell.chars().count()));
+                let (before, after) = if at == 0 || remark {
+                    ("", room.as_str())
                 } else {
-                    format!("{cell:>width$}")
-                });
+                    (room.as_str(), "")
+                };
+                line.push_str(before);
+                line.push_str(cell);
+                line.push_str(after);
             }
             writeln!(out, "{}", line.trim_end())?;
         }

@@ -252,7 +252,7 @@ mod tests {
         );
     }
 
-    /// The first example in the documentation of Kafka's StickyAssignor: three members, four topics of two partitions,
+    /// The first example in the documentation of Kafka's `StickyAssignor`: three members, four topics of two partitions,
     /// the second member leaves.
     #[test]
     fn sticky_keeps_what_round_robin_moves() {

@@ -80,8 +80,8 @@ Examples:
     /// partition, no keys) or if the topic cannot be read. Proved takes ceil(40 / log2 N) distinct keys on N partitions, all of
     /// them in place.
     ///
-    /// Properties are librdkafka's. A secret is never an argument, where every process could see it: write file:PATH or
-    /// env:NAME for its value, or put it into --properties-file.
+    /// Properties are librdkafka's. A secret is never an argument, where every process could see it: write `file:PATH` or
+    /// `env:NAME` for its value, or put it into --properties-file.
     #[command(after_help = "\
 Examples:
   turbine-cli placement verify --bootstrap kafka:9092 --topic events

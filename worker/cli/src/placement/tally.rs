@@ -252,11 +252,10 @@ impl Tally {
 
 /// Whether bytes are a small integer as Java's serializers write it, and no text.
 fn is_binary_integer(key: &[u8]) -> bool {
-    match key {
-        [0, 0, 0, _, _, _, _, _] | [0xff, 0xff, 0xff, _, _, _, _, _] => true,
-        [0, _, _, _] | [0xff, _, _, _] => true,
-        _ => false,
-    }
+    matches!(
+        key,
+        [0, 0, 0, _, _, _, _, _] | [0xff, 0xff, 0xff, _, _, _, _, _] | [0 | 0xff, _, _, _]
+    )
 }
 
 #[cfg(test)]
