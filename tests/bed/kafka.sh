@@ -215,7 +215,7 @@ tool() {
     topics) class=org.apache.kafka.tools.TopicCommand ;;
     groups) class=org.apache.kafka.tools.consumer.group.ConsumerGroupCommand ;;
     configs) class=kafka.admin.ConfigCommand ;;
-    acls) class=kafka.admin.AclCommand ;;
+    acls) class=org.apache.kafka.tools.AclCommand ;;
     offsets) class=org.apache.kafka.tools.GetOffsetShell ;;
     consume) class=org.apache.kafka.tools.consumer.ConsoleConsumer ;;
     produce) class=org.apache.kafka.tools.ConsoleProducer ;;

@@ -101,6 +101,24 @@ impl Bed {
         crate::process::run(Command::new(self.scripts.join(name)).args(arguments))
     }
 
+    /// Runs one of the bed's scripts with a file as its standard input.
+    ///
+    /// # Errors
+    /// It ended with another status than 0.
+    pub fn script_reading(&self, name: &str, arguments: &[&str], input: &Path) -> Result<String> {
+        let file = std::fs::File::open(input).with_context(|| input.display().to_string())?;
+        let mut command = Command::new(self.scripts.join(name));
+        let output = command.args(arguments).stdin(file).output()?;
+        if !output.status.success() {
+            bail!(
+                "{command:?} failed:\n{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// A SIGKILL to the main process of a pod's first container.
     ///
     /// # Errors

@@ -1,16 +1,14 @@
 //! The independent computation of the results (`reference/Expected.java`): another language, Kafka's own consumer, no code
 //! of the product.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
-use tempfile::TempDir;
 
-use crate::process;
+use crate::{java, process};
 
 /// What is computed over which topic, and where the results under test are.
 #[derive(Debug, Clone)]
@@ -78,8 +76,9 @@ impl Query {
     /// # Errors
     /// The program cannot be run; a difference is no error.
     pub fn compare(&self, kafka_libs: &Path, wait: Duration) -> Result<Report> {
-        let program = compiled(kafka_libs)?;
-        let outcome = process::attempt(&mut self.command(&program, kafka_libs, wait))?;
+        let mut command = java::program("Expected", kafka_libs)?;
+        self.tell(&mut command, wait);
+        let outcome = process::attempt(&mut command)?;
         let report = outcome.stdout.lines().last().unwrap_or_default();
         serde_json::from_str(report).with_context(|| {
             format!(
@@ -89,17 +88,8 @@ impl Query {
         })
     }
 
-    fn command(&self, program: &Path, kafka_libs: &Path, wait: Duration) -> Command {
-        let mut classes = program.as_os_str().to_owned();
-        classes.push(":");
-        classes.push(kafka_libs.join("*"));
-        let mut command = Command::new("java");
+    fn tell(&self, command: &mut Command, wait: Duration) {
         command
-            .args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
-            .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-            .arg("-cp")
-            .arg(classes)
-            .arg("Expected")
             .args([
                 "--bootstrap",
                 &self.bootstrap,
@@ -125,35 +115,5 @@ impl Query {
         if self.open_windows_allowed {
             command.args(["--open-windows", "allowed"]);
         }
-        command
     }
-}
-
-/// The folder with the compiled program; compiled when its source has changed.
-fn compiled(kafka_libs: &Path) -> Result<PathBuf> {
-    const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/Expected.java");
-    let mut hasher = DefaultHasher::new();
-    std::fs::read(SOURCE)?.hash(&mut hasher);
-    let folder = std::env::temp_dir().join(format!("turbine-expected-{:x}", hasher.finish()));
-    if folder.join("Expected.class").exists() {
-        return Ok(folder);
-    }
-    let fresh = TempDir::new()?;
-    process::run(
-        Command::new("javac")
-            .arg("-d")
-            .arg(fresh.path())
-            .arg("-cp")
-            .arg(kafka_libs.join("*"))
-            .arg(SOURCE),
-    )?;
-    // whole or not at all; where another process was first, its folder is as good
-    if std::fs::rename(fresh.path(), &folder).is_ok() {
-        let _moved = fresh.keep();
-    }
-    ensure!(
-        folder.join("Expected.class").exists(),
-        "{SOURCE} was not compiled"
-    );
-    Ok(folder)
 }

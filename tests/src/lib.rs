@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod diagnostics;
 pub mod events;
 pub mod expected;
+pub mod java;
 pub mod kafka;
 pub mod manifest;
 pub mod operator;

@@ -12,6 +12,8 @@ mod helm;
 mod obstacles;
 #[path = "e2e/operator.rs"]
 mod operator;
+#[path = "e2e/placement.rs"]
+mod placement;
 #[path = "e2e/reference.rs"]
 mod reference;
 #[path = "e2e/topics.rs"]

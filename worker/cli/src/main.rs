@@ -1,5 +1,5 @@
-//! `turbine-cli`: checks and explains `TurbineApp` files on the desk, without a cluster. Installed as
-//! `kubectl-turbine` it is `kubectl turbine`.
+//! `turbine-cli`: checks and explains `TurbineApp` files, predicts and proves where keys lie, writes records to the right
+//! place. Installed as `kubectl-turbine` it is `kubectl turbine`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,14 +7,27 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod assignment;
+mod broker;
 mod crds;
 mod documents;
 mod explain;
 mod form;
+mod keys;
+mod placement;
+mod produce;
+mod progress;
+mod table;
 mod truth;
 mod validate;
 
-/// Check, explain and install `TurbineApps`. Nothing here needs a cluster.
+use assignment::AssignmentVerb;
+use placement::PlacementVerb;
+use produce::ProduceArgs;
+
+/// Check, explain and install `TurbineApps`; predict, prove and compare placements.
+///
+/// Nothing here needs a Kubernetes cluster. `placement verify` and `produce` need a broker.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -24,7 +37,11 @@ Examples:
   turbine-cli validate app.yaml              every mistake at once, with its field
   helm template my-apps | turbine-cli validate -
   turbine-cli explain app.yaml               the app with every default filled in
-  turbine-cli crds | kubectl apply -f -      install the resource definition without Helm"
+  turbine-cli crds | kubectl apply -f -      install the resource definition without Helm
+  turbine-cli placement predict --partitions 12 42 foobar
+  turbine-cli placement verify --bootstrap kafka:9092 --topic events
+  turbine-cli produce --bootstrap kafka:9092 --topic events --file events.tsv
+  turbine-cli assignment simulate --topic orders:12 --topic payments:12 --members 3"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -72,25 +89,63 @@ Examples:
 Examples:
   turbine-cli crds | kubectl apply -f -")]
     Crds,
+    /// Predict or prove which partition keys lie in
+    #[command(subcommand, arg_required_else_help = true)]
+    Placement(PlacementVerb),
+    /// Write records to a topic, each to the partition that murmur2 gives its key
+    ///
+    /// One record per line: key<TAB>value, or with --key-field a JSON object that is written as it is. Kafka's Java client and
+    /// Turbine place keys by murmur2; librdkafka's default is CRC32, which state by key cannot follow. A line that is no record
+    /// ends it, with the number of records that were written before.
+    ///
+    /// The exit code is 0 if every record was acknowledged by the broker, else 2. Properties are librdkafka's; a secret
+    /// is given as `file:PATH`, `env:NAME` or in --properties-file.
+    #[command(after_help = "\
+Examples:
+  printf 'AAPL\\t{\"price\": 1}\\n' | turbine-cli produce --bootstrap kafka:9092 --topic trades
+  turbine-cli produce --bootstrap kafka:9092 --topic events --key-field tenant_id --file events.jsonl
+  turbine-cli produce --bootstrap kafka:9092 --topic events --key-type int64 --file numbered.tsv    keys of 8 bytes
+  turbine-cli produce --bootstrap kafka:9092 --topic events --key-encoding hex --file binary.tsv")]
+    Produce(ProduceArgs),
+    /// Compare ways to share out partitions
+    #[command(subcommand, arg_required_else_help = true)]
+    Assignment(AssignmentVerb),
 }
+
+impl Verb {
+    /// The exit code where there is no answer. Where 1 is an answer ("refuted") it is another.
+    fn failure(&self) -> u8 {
+        match self {
+            Self::Validate { .. } | Self::Explain { .. } | Self::Crds => 1,
+            Self::Placement(_) | Self::Produce(_) | Self::Assignment(_) => UNDECIDED,
+        }
+    }
+}
+
+const UNDECIDED: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    let failure = cli.verb.failure();
     let done = match cli.verb {
         Verb::Validate { files } => validate::run(&files, &mut out),
         Verb::Explain { file } => explain::run(&file, &mut out, &mut err),
         Verb::Crds => crds::run(&mut out),
+        Verb::Placement(verb) => placement::run(verb, &mut out, &mut err),
+        Verb::Produce(arguments) => produce::run(arguments, &mut out, &mut err),
+        Verb::Assignment(verb) => assignment::run(verb, &mut out),
     };
     match done {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::FAILURE,
+        Ok(Verdict::Undecided) => ExitCode::from(UNDECIDED),
         // The reader of the pipe has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // With standard error gone there is nobody left to tell; the exit code says it.
-            let _ = writeln!(err, "turbine-cli: {error:#}");
-            ExitCode::FAILURE
+            let _ = writeln!(err, "turbine-cli: {}", one_line(&error));
+            ExitCode::from(failure)
         }
     }
 }
@@ -100,6 +155,16 @@ fn main() -> ExitCode {
 enum Verdict {
     Good,
     Bad,
+    /// It takes more to tell.
+    Undecided,
+}
+
+/// Whatever a library puts into its words: logs and scripts read errors line by line.
+fn one_line(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -7,35 +7,15 @@
     clippy::type_complexity
 )]
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+mod common;
 
+use std::path::{Path, PathBuf};
+
+use common::{cli, stdout};
 use serde_yaml::Value;
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples")
-}
-
-fn cli(arguments: &[&str], stdin: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_turbine-cli"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(stdin.as_bytes())
-        .unwrap();
-    child.wait_with_output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 fn quickstart() -> String {
@@ -173,10 +153,19 @@ fn crds_prints_what_the_chart_installs() {
 
 #[test]
 fn help_teaches_by_example() {
-    for verb in ["validate", "explain", "crds"] {
-        let help = stdout(&cli(&[verb, "--help"], ""));
+    for verb in [
+        &["validate"][..],
+        &["explain"],
+        &["crds"],
+        &["produce"],
+        &["placement", "predict"],
+        &["placement", "verify"],
+        &["assignment", "simulate"],
+    ] {
+        let help = stdout(&cli(&[verb, &["--help"]].concat(), ""));
+        let example = format!("turbine-cli {}", verb.join(" "));
         assert!(
-            help.contains("Examples:") && help.contains(&format!("turbine-cli {verb}")),
+            help.contains("Examples:") && help.contains(&example),
             "{help}"
         );
     }

@@ -17,6 +17,7 @@ mod mock;
 mod output;
 mod produce;
 mod properties;
+mod scan;
 mod settings;
 
 pub use admin::{
@@ -32,4 +33,5 @@ pub use mock::EmbeddedBroker;
 pub use output::{OutputBatch, Parts, Rejected};
 pub use produce::{Abandon, OutputProducer, OutputTopic};
 pub use properties::{PropertyRefusal, check_properties};
+pub use scan::{Seen, TopicScan};
 pub use settings::{ClientCertificate, KafkaSettings, Mechanism, QueueBudget, Sasl, Secret, Tls};

@@ -267,6 +267,24 @@ impl KafkaSettings {
         config
     }
 
+    /// For a look at a topic's records. The client wants a group even where none is joined;
+    /// nothing is stored or committed under it.
+    pub(crate) fn scan(&self, budget: QueueBudget) -> ClientConfig {
+        let mut config = self.common();
+        config.set("group.id", "turbine-cli");
+        config.set("enable.auto.commit", "false");
+        config.set("enable.auto.offset.store", "false");
+        // Where retention was faster than we, what is left is looked at.
+        config.set("auto.offset.reset", "earliest");
+        config.set("isolation.level", "read_committed");
+        config.set("enable.partition.eof", "true");
+        let kbytes = (budget.read_bytes / 1024).to_string();
+        config.set("queued.max.messages.kbytes", &kbytes);
+        self.default_to(&mut config, "fetch.queue.backoff.ms", "5");
+        self.default_to(&mut config, "fetch.wait.max.ms", "100");
+        config
+    }
+
     pub(crate) fn reader(&self, group: &GroupId, budget: QueueBudget) -> ClientConfig {
         let mut config = self.common();
         config.set("group.id", group.as_str());

@@ -35,6 +35,7 @@ fn with_bed(test: impl FnOnce(&Bed<'_>)) {
 #[case(common::the_end_is_seen_and_moves_on)]
 #[case(common::an_offset_outside_the_log_is_told)]
 #[case(common::a_seek_reads_again)]
+#[case(common::a_scan_reads_its_stretches_and_no_more)]
 #[case(common::missing_and_unreachable_are_told_apart)]
 #[case(common::every_codec_is_written_and_read)]
 fn holds(#[case] test: fn(&Bed<'_>)) {

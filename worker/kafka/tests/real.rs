@@ -60,6 +60,7 @@ fn with_bed(test: impl FnOnce(&Bed<'_>, &Admin)) {
 #[case(common::the_end_is_seen_and_moves_on)]
 #[case(common::an_offset_outside_the_log_is_told)]
 #[case(common::a_seek_reads_again)]
+#[case(common::a_scan_reads_its_stretches_and_no_more)]
 #[case(common::missing_and_unreachable_are_told_apart)]
 #[case(common::every_codec_is_written_and_read)]
 #[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use turbine_kafka::{
     Admin, DeadLetter, KafkaError, KafkaSettings, OutputBatch, OutputProducer, PartitionReader,
-    Phase, QueueBudget, RecordBatch, TopicPresence,
+    Phase, QueueBudget, RecordBatch, TopicPresence, TopicScan,
 };
 use turbine_keygroups::{Partition, RawPartitionCount};
 use turbine_protocol::{
-    CommittedReceipt, EntryChecksum, Frontier, GroupId, Offset, Receipt, TopicName,
+    CommittedReceipt, EntryChecksum, Frontier, GroupId, LogBounds, Offset, Receipt, TopicName,
 };
 
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
@@ -408,6 +408,50 @@ pub(crate) fn a_seek_reads_again(bed: &Bed<'_>) {
     let again = read_to_end(&mut reader);
     assert_eq!(again.len(), 60);
     assert_eq!(again[0].1, Some(vec![40]));
+}
+
+pub(crate) fn a_scan_reads_its_stretches_and_no_more(bed: &Bed<'_>) {
+    let topic = bed.topic("scan", 3);
+    let mut producer = bed.producer();
+    let output = producer.topic(&topic, WAIT).unwrap();
+    let mut batch = OutputBatch::new();
+    // Of 3 partitions `21` goes to 0 and `842411034` to 1; nothing goes to 2.
+    for at in 0..50_u8 {
+        batch.push(Some(b"21"), Some(&[at]));
+        batch.push(Some(b"842411034"), Some(&[at]));
+    }
+    producer.produce(&output, &batch).unwrap();
+    producer.flush_acked(deadline()).unwrap();
+    let admin = Admin::open(&bed.settings).unwrap();
+    let mut stretches: BTreeMap<Partition, LogBounds> = (0..3)
+        .map(|at| {
+            let log = admin.watermarks(&topic, partition(at), WAIT).unwrap();
+            (partition(at), log)
+        })
+        .collect();
+    stretches.insert(
+        partition(1),
+        LogBounds::new(offset(10), offset(15)).unwrap(),
+    );
+
+    let mut scan = TopicScan::open(&bed.settings, &topic, &stretches, budget()).unwrap();
+    let mut seen: Vec<(i32, i64, Vec<u8>)> = Vec::new();
+    let until = deadline();
+    while !scan.is_done() {
+        assert!(Instant::now() < until, "{scan:?}");
+        scan.read(Duration::from_millis(200), |record| {
+            let key = record.key.unwrap().to_vec();
+            seen.push((record.partition.get(), record.offset.get(), key));
+        })
+        .unwrap();
+    }
+    seen.sort();
+    let expected: Vec<(i32, i64, Vec<u8>)> = (0..50)
+        .map(|at| (0, at, b"21".to_vec()))
+        .chain((10..15).map(|at| (1, at, b"842411034".to_vec())))
+        .collect();
+    assert_eq!(seen, expected);
+    assert_eq!(scan.passed(), 55);
 }
 
 pub(crate) fn missing_and_unreachable_are_told_apart(bed: &Bed<'_>) {
