@@ -75,6 +75,7 @@ pub(crate) fn validated(
                 replication_factor: topics.replication_factor,
                 config: topics.config.unwrap_or_default(),
             },
+            on_recreate: spec.state.on_recreate.unwrap_or_default(),
         },
         app_id,
         worker: Worker {

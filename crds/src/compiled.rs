@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::app::{
-    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, ProcessingGuarantee,
-    SaslMechanism, TimeUnit,
+    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, OnRecreate,
+    ProcessingGuarantee, SaslMechanism, TimeUnit,
 };
 
 /// File name of the compiled app in its ConfigMap and in the pod.
@@ -31,6 +31,14 @@ pub struct CompiledApp {
     pub log_format: LogFormat,
     pub subscriptions: Vec<CompiledSubscription>,
     pub topics: CompiledTopics,
+    /// What becomes of state and offsets of an earlier life.
+    #[serde(default, skip_serializing_if = "is_adopt")]
+    pub on_recreate: OnRecreate,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_adopt(on_recreate: &OnRecreate) -> bool {
+    *on_recreate == OnRecreate::Adopt
 }
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]

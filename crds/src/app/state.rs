@@ -39,10 +39,11 @@ pub enum OnDelete {
     Delete,
 }
 
-#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "camelCase")]
 pub enum OnRecreate {
     /// Resume from the kept state.
+    #[default]
     Adopt,
     /// Stop and show the choice.
     Refuse,

@@ -95,10 +95,10 @@ fn check_topics(report: &mut Report, path: &Path, subscription: &SubscriptionSpe
 pub(super) fn check_loops(report: &mut Report, path: &Path, subscriptions: &[SubscriptionSpec]) {
     let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for subscription in subscriptions {
-        edges
-            .entry(&subscription.input.topic)
-            .or_default()
-            .insert(&subscription.output.topic);
+        let written = edges.entry(&subscription.input.topic).or_default();
+        written.insert(&subscription.output.topic);
+        // A record that one cannot read is often one that the next cannot read either.
+        written.extend(subscription.input.dlq.as_deref());
     }
     for (at, subscription) in subscriptions.iter().enumerate() {
         let (input, output) = (&subscription.input.topic, &subscription.output.topic);
@@ -109,6 +109,14 @@ pub(super) fn check_loops(report: &mut Report, path: &Path, subscriptions: &[Sub
             words::LOOP,
             &[],
         );
+        if let Some(dlq) = subscription.input.dlq.as_deref() {
+            report.check(
+                dlq == input || !reaches(&edges, dlq, input),
+                &path.index(at).field("input").field("dlq"),
+                words::DLQ_LOOP,
+                &[],
+            );
+        }
     }
 }
 

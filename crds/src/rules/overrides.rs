@@ -10,7 +10,9 @@ use crate::compiled::CONTROL_PORT;
 /// Name of the worker's container.
 pub const WORKER_CONTAINER: &str = "worker";
 /// Names of the volumes that the operator mounts.
-pub const VOLUMES: [&str; 5] = ["state", "app", "assignment", "kafka", "control"];
+pub const VOLUMES: [&str; 6] = ["state", "app", "assignment", "kafka", "control", "tmp"];
+/// Beginning of the variables that say where a worker finds its files.
+const VARIABLE_PREFIX: &str = "TURBINE_";
 /// Beginnings of the labels that the operator sets.
 pub const LABEL_PREFIXES: [&str; 2] = ["app.kubernetes.io/", "turbine.dev/"];
 /// Name of the worker's port.
@@ -187,7 +189,7 @@ fn check_worker(report: &mut Report, path: &Path, worker: &Container, given: Opt
         }
     }
     for (at, variable) in worker.env.iter().flatten().enumerate() {
-        if variable.name == "POD_NAME" {
+        if variable.name == "POD_NAME" || variable.name.starts_with(VARIABLE_PREFIX) {
             let path = path.field("env").index(at).field("name");
             owned(report, &path, "use another name");
         }

@@ -108,6 +108,7 @@ words! {
     DLQ_IS_INPUT = "dead-letter topic `{topic}` is the input as well, so bad records would be read for ever; give them a topic of their own";
     DLQ_IS_OUTPUT = "dead-letter topic `{topic}` is the output as well; give results and dead letters a topic each";
     LOOP = "subscriptions feed each other in a loop, so results would be read for ever; write to a topic that none of them reads";
+    DLQ_LOOP = "dead letters would come back to this subscription through others, again and again; send them to a topic that none of them reads";
 
     PARTITION_KEY_EMPTY = "the partition key names no column; name one or more, or write {recordKey: true}";
     RECORD_KEY_FALSE = "recordKey is true or the key names columns; false says nothing";

@@ -1,36 +1,45 @@
 //! Changes of a running app that would part it from its state. Pure.
 
-use turbine_crds::app::{ColumnType, TurbineApp};
+use turbine_crds::app::ColumnType;
 use turbine_crds::compiled::{
     AggregateFunction, CompiledPartitionKey, CompiledSubscription, CompiledWindow,
 };
 use turbine_crds::rules::{self, FieldError};
 use turbine_crds::validated::ValidatedApp;
 
-use super::seen::Accepted;
+use super::seen::{Accepted, Seen};
 
-/// Judges the current spec against the one that runs.
+/// Judges the current spec against the one that runs, and against `former` ones (newest first): state of a subscription or
+/// window that was taken out is still on the volumes and is met again when its name comes back.
 ///
 /// # Errors
 /// Every change that the state on the volumes cannot follow, by field.
 pub(crate) fn check(
-    now: &TurbineApp,
-    accepted: &Accepted,
+    seen: &Seen,
+    accepted: Option<&Accepted>,
+    former: &[ValidatedApp],
     current: &ValidatedApp,
 ) -> Result<(), Vec<FieldError>> {
-    let mut errors = rules::validate_update(&accepted.app, now)
-        .err()
+    let mut errors = accepted
+        .and_then(|accepted| rules::validate_update(&accepted.app, &seen.app).err())
         .unwrap_or_default();
+    let laid_out = seen.status().layout.map(|layout| layout.subscriptions);
+    let earlier: Vec<&CompiledSubscription> = accepted
+        .map(|accepted| &accepted.validated)
+        .into_iter()
+        .chain(former)
+        .flat_map(|app| &app.compiled().subscriptions)
+        .collect();
     for (at, new) in current.compiled().subscriptions.iter().enumerate() {
-        let old = accepted
-            .validated
-            .compiled()
-            .subscriptions
+        let Some(laid) = laid_out.iter().flatten().find(|of| of.name == new.name) else {
+            continue;
+        };
+        let named: Vec<&CompiledSubscription> = earlier
             .iter()
-            .find(|old| old.name == new.name);
-        if let Some(old) = old {
-            errors.extend(subscription(at, old, new));
-        }
+            .filter(|old| old.name == new.name && old.topic == laid.topic)
+            .copied()
+            .collect();
+        errors.extend(subscription(at, &laid.topic, &named, new));
     }
     if errors.is_empty() {
         Ok(())
@@ -41,7 +50,8 @@ pub(crate) fn check(
 
 fn subscription(
     at: usize,
-    old: &CompiledSubscription,
+    topic: &str,
+    earlier: &[&CompiledSubscription],
     new: &CompiledSubscription,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -51,34 +61,41 @@ fn subscription(
             message,
         });
     };
-    if old.topic != new.topic {
+    if new.topic != topic {
         refuse(
             "input.topic",
             format!(
-                "subscription {} has state and offsets of topic `{}`: remove it and add one under another name to read `{}`",
-                old.name, old.topic, new.topic
+                "subscription {} has state and offsets of topic `{topic}`: remove it and add one under another name to read `{}`",
+                new.name, new.topic
             ),
         );
     }
-    if partition_key(old) != partition_key(new) {
+    if earlier
+        .first()
+        .is_some_and(|old| partition_key(old) != partition_key(new))
+    {
         refuse(
             "partitionKey",
             format!(
                 "the state of subscription {} is laid out by its partition key: remove it and add one under another name",
-                old.name
+                new.name
             ),
         );
         return errors;
     }
     for (place, window) in new.windows.iter().enumerate() {
-        let Some(former) = old.windows.iter().find(|of| of.name == window.name) else {
+        let former = earlier.iter().find_map(|old| {
+            let window = old.windows.iter().find(|of| of.name == window.name)?;
+            Some((*old, window))
+        });
+        let Some((old, former)) = former else {
             continue;
         };
         for field in redefined(old, former, new, window) {
             refuse(
                 &format!("windows[{place}].{field}"),
                 format!(
-                    "window {} has open panes under its present definition: give the changed window another name, since the name is the identity of its state",
+                    "window {} may have open panes under an earlier definition: give the changed window another name, since the name is the identity of its state",
                     window.name
                 ),
             );

@@ -87,7 +87,7 @@ fn json_is_read_as_well() {
     let app: Value = serde_yaml::from_str(&quickstart()).unwrap();
     let output = cli(
         &["validate", "-"],
-        &serde_json::to_string_pretty(&app).unwrap(),
+        serde_json::to_string_pretty(&app).unwrap(),
     );
     assert!(output.status.success(), "{}", stdout(&output));
 }
@@ -108,7 +108,7 @@ fn nothing_to_check_is_no_success() {
 
 #[test]
 fn explain_fills_in_defaults_that_mean_the_same() {
-    let output = cli(&["explain", "-"], &quickstart());
+    let output = cli(&["explain", "-"], quickstart());
     assert!(output.status.success());
     let text = stdout(&output);
     let app: Value = serde_yaml::from_str(&text).unwrap();
@@ -134,7 +134,7 @@ fn explain_fills_in_defaults_that_mean_the_same() {
 fn a_wrong_app_is_not_explained() {
     let output = cli(
         &["explain", "-"],
-        &quickstart().replace("replicas: 3", "replicas: 0"),
+        quickstart().replace("replicas: 3", "replicas: 0"),
     );
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "");

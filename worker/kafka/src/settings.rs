@@ -278,10 +278,11 @@ impl KafkaSettings {
         config.set("auto.offset.reset", "earliest");
         config.set("isolation.level", "read_committed");
         config.set("enable.partition.eof", "true");
-        let kbytes = (budget.read_bytes / 1024).to_string();
-        config.set("queued.max.messages.kbytes", &kbytes);
-        self.default_to(&mut config, "fetch.queue.backoff.ms", "5");
-        self.default_to(&mut config, "fetch.wait.max.ms", "100");
+        let bound = Bound::of(budget.read_bytes);
+        config.set("queued.max.messages.kbytes", bound.kbytes.to_string());
+        config.set("queued.min.messages", bound.records.to_string());
+        self.default_to(&mut config, &["fetch.queue.backoff.ms"], "5");
+        self.default_to(&mut config, &["fetch.wait.max.ms"], "100");
         config
     }
 

@@ -19,6 +19,12 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Makes it durable which files a folder has.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    // The parent of a relative path of one part is the empty path, which is the working folder.
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
     File::open(folder)?.sync_all()
 }
 

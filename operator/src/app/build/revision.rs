@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::ObjectMeta;
@@ -36,7 +38,7 @@ pub fn revision(
             owner_references: Some(vec![names::owner(app, uid)]),
             ..ObjectMeta::default()
         },
-        data: Some(RawExtension(json!({ "spec": spec }))),
+        data: Some(RawExtension(json!({ "spec": sorted(spec) }))),
         revision: number,
     };
     Ok(Built {
@@ -44,6 +46,22 @@ pub fn revision(
         name,
         object: serde_json::to_value(&revision)?,
     })
+}
+
+/// The same with the fields of every object in order. The API server writes data in that order when it applies a patch, and
+/// takes data in another order for changed, which a record's may not be: the garbage collector could not take its owner off.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<String, Value> = fields
+                .into_iter()
+                .map(|(name, value)| (name, sorted(value)))
+                .collect();
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
 }
 
 /// The spec in a record read back.

@@ -343,7 +343,13 @@ fn hindrance(known: &Known<'_>, pod: &Value) -> Option<Hindrance> {
     let claim = format!("{}-{name}", names::VOLUME);
     let found = known.seen.claims.iter().find(|of| name_of(of) == claim);
     Some(
-        match found.filter(|claim| text(claim, "/status/phase") == Some("Pending")) {
+        // A claim that waits for its pod is pending as well, whatever keeps the pod.
+        match found.filter(|claim| {
+            text(claim, "/status/phase") == Some("Pending")
+                && ["volume", "storageclass"]
+                    .iter()
+                    .any(|word| says.to_lowercase().contains(word))
+        }) {
             Some(claim) => Hindrance {
                 reason: "VolumePending".to_owned(),
                 message: format!(

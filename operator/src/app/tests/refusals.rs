@@ -153,6 +153,41 @@ async fn a_window_that_changes_its_meaning_under_its_name_is_refused_and_the_old
 }
 
 #[tokio::test]
+async fn a_name_that_comes_back_means_what_it_meant_before() {
+    let world = running().await;
+    let window = "/spec/subscriptions/0/windows/0";
+    world.apply_app(with(app(), &format!("{window}/name"), json!("between")));
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+    world.apply_app(with(app(), &format!("{window}/tumbling/size"), json!("7m")));
+    world.settle("a").await;
+    let (_, reason, message) = world.condition("a", "SpecValid");
+    assert_eq!(reason, "ChangeRefused");
+    assert!(message.contains("windows[0].tumbling.size"), "{message}");
+
+    world.with(|state| state.topics.insert("other".to_owned(), 4));
+    world.apply_app(with(
+        app(),
+        "/spec/subscriptions",
+        json!([subscription("t", "other")]),
+    ));
+    world.settle("a").await;
+    assert!(world.is_ready("a"));
+    world.apply_app(with(
+        app(),
+        "/spec/subscriptions",
+        json!([subscription("s", "other")]),
+    ));
+    world.settle("a").await;
+    let (_, reason, message) = world.condition("a", "SpecValid");
+    assert_eq!(reason, "ChangeRefused");
+    assert!(
+        message.contains("state and offsets of topic `in`"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
 async fn another_name_of_a_result_and_more_lateness_are_taken() {
     let world = running().await;
     let window = "/spec/subscriptions/0/windows/0";

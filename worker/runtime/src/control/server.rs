@@ -16,17 +16,17 @@ use turbine_crds::control::{ASSIGNMENT, HEALTHZ, METRICS, READYZ, STATUS};
 
 use super::assignment::{AssignmentRefusal, Verdict};
 use super::health::{self, Answer};
-use super::token::Token;
+use super::token::TokenFile;
 use crate::worker::Worker;
 
 #[derive(Debug, Clone)]
 struct Api {
     worker: Arc<Worker>,
-    token: Arc<Token>,
+    token: Arc<TokenFile>,
 }
 
 /// The routes of the control API.
-pub fn router(worker: Arc<Worker>, token: Token) -> Router {
+pub fn router(worker: Arc<Worker>, token: TokenFile) -> Router {
     let api = Api {
         worker,
         token: Arc::new(token),

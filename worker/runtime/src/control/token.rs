@@ -1,4 +1,7 @@
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -49,6 +52,72 @@ impl Token {
             .fold(0, |differences, (a, b)| differences | (a ^ b));
         scheme.eq_ignore_ascii_case("bearer") && differences == 0
     }
+}
+
+/// How long a refused call waits until the file may be read again: guessing reads no files.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// The token in a file, which may be given another one while the worker runs.
+#[derive(Debug)]
+pub struct TokenFile {
+    path: PathBuf,
+    held: Mutex<(Token, Instant)>,
+}
+
+/// Why there is no token.
+#[derive(Debug, Error)]
+pub enum TokenFileError {
+    /// Not readable.
+    #[error("the token's file {path} cannot be read: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// Nothing in it.
+    #[error(transparent)]
+    Empty(#[from] EmptyToken),
+}
+
+impl TokenFile {
+    /// Reads it for the first time.
+    ///
+    /// # Errors
+    /// If there is no token in it.
+    pub fn open(path: &Path) -> Result<Self, TokenFileError> {
+        Ok(Self {
+            path: path.to_owned(),
+            held: Mutex::new((read(path)?, Instant::now())),
+        })
+    }
+
+    /// Whether an `Authorization` header carries the token, as the file has it now.
+    #[must_use]
+    pub fn admits(&self, header: Option<&str>) -> bool {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.0.admits(header) {
+            return true;
+        }
+        if held.1.elapsed() < READ_AGAIN_AFTER {
+            return false;
+        }
+        held.1 = Instant::now();
+        match read(&self.path) {
+            Ok(token) => held.0 = token,
+            // The former one counts until there is another.
+            Err(error) => tracing::warn!(%error, "the control token"),
+        }
+        held.0.admits(header)
+    }
+}
+
+fn read(path: &Path) -> Result<Token, TokenFileError> {
+    let text = std::fs::read_to_string(path).map_err(|source| TokenFileError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(Token::new(&text)?)
 }
 
 #[cfg(test)]

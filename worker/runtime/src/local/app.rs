@@ -6,6 +6,8 @@ use turbine_crds::app::TurbineApp;
 use turbine_crds::rules::{FieldError, validate};
 use turbine_crds::validated::ValidatedApp;
 
+const API_VERSION: &str = "turbine.dev/v1alpha1";
+
 /// A file from which no app can be run.
 #[derive(Debug, Error)]
 pub enum AppFileError {
@@ -74,6 +76,16 @@ pub fn load(path: &Path) -> Result<ValidatedApp, AppFileError> {
             found,
         });
     };
+    let version = app.get("apiVersion").and_then(serde_yaml::Value::as_str);
+    if version != Some(API_VERSION) {
+        return Err(AppFileError::Parse {
+            path: path.to_owned(),
+            detail: format!(
+                "its apiVersion is `{}`; write {API_VERSION}",
+                version.unwrap_or_default()
+            ),
+        });
+    }
     let app: TurbineApp = serde_yaml::from_value(app).map_err(parse)?;
     validate(&app).map_err(|faults| AppFileError::Invalid {
         path: path.to_owned(),

@@ -18,7 +18,7 @@ use super::serve::{Start, spawn_watch, start, until_drained};
 use super::usage::{Usage, memory_limit};
 use super::{Fatal, RunArguments, logs};
 use crate::config;
-use crate::control::token::Token;
+use crate::control::token::TokenFile;
 use crate::local::{Generator, LOCAL_POD, Topics, load, next_document, print_results};
 use crate::memory::Memory;
 use crate::task::StopSignal;
@@ -138,8 +138,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Fatal> {
     Ok(())
 }
 
-fn token(state_dir: &Path) -> Result<Token, Fatal> {
-    use std::io::Write as _;
+fn token(state_dir: &Path) -> Result<TokenFile, Fatal> {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     let path = state_dir.join(TOKEN_FILE);
@@ -151,7 +150,7 @@ fn token(state_dir: &Path) -> Result<Token, Fatal> {
             .open(&path)?;
         write!(file, "{}", Uuid::new_v4().simple())?;
     }
-    Ok(Token::new(&std::fs::read_to_string(&path)?)?)
+    Ok(TokenFile::open(&path)?)
 }
 
 /// Threads that write samples and show results.

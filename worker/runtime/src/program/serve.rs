@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use turbine_crds::app::OnRecreate;
 use turbine_crds::compiled::CompiledApp;
 use turbine_kafka::KafkaSettings;
 use turbine_protocol::start::OnForeign;
@@ -18,7 +19,7 @@ use super::{Fatal, ServeArguments, logs, watch as file};
 use crate::clock::SystemClock;
 use crate::config;
 use crate::control::server;
-use crate::control::token::Token;
+use crate::control::token::TokenFile;
 use crate::memory::Memory;
 use crate::task::Limits;
 use crate::worker::{Drained, Manager, Worker, WorkerConfig};
@@ -29,7 +30,7 @@ const STORES: usize = 32;
 pub(super) fn serve(arguments: &ServeArguments) -> Result<ExitCode, Fatal> {
     let app = config::read_app(&arguments.app_file)?;
     logs::start(app.log_level, app.log_format);
-    let token = Token::new(&config::read_text("token", &arguments.token_file)?)?;
+    let token = TokenFile::open(&arguments.token_file)?;
     let kafka = config::kafka_settings(&app.kafka, &arguments.kafka_secrets)?;
     let (worker, manager) = start(Start {
         app,
@@ -57,13 +58,18 @@ pub(super) struct Start<'a> {
 pub(super) fn start(start: Start<'_>) -> Result<(Arc<Worker>, Manager), Fatal> {
     let budget = StateBudget::new(start.memory.stores(), STORES)?;
     let volume = StateVolume::open(start.state_dir, budget)?;
+    let on_foreign = match start.app.on_recreate {
+        // The operator has deleted the volumes; the offsets at the broker are what is left.
+        OnRecreate::Discard => OnForeign::Discard,
+        OnRecreate::Adopt | OnRecreate::Refuse => OnForeign::Refuse,
+    };
     Ok(Worker::start(WorkerConfig {
         app: start.app,
         pod: start.pod.to_owned(),
         kafka: start.kafka,
         memory: start.memory,
         volume,
-        on_foreign: OnForeign::Refuse,
+        on_foreign,
         stop_patience: start.stop_patience,
         limits: Limits {
             batch_records: usize::try_from(start.batch_records).unwrap_or(usize::MAX),
@@ -85,7 +91,7 @@ pub(super) fn spawn_watch(worker: &Arc<Worker>, path: std::path::PathBuf) -> std
 pub(super) fn until_drained(
     worker: &Arc<Worker>,
     manager: Manager,
-    token: Token,
+    token: TokenFile,
     listen: SocketAddr,
     on_listen: impl FnOnce(SocketAddr),
 ) -> Result<ExitCode, Fatal> {

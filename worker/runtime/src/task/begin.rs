@@ -132,6 +132,22 @@ fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {
     }
 }
 
+/// Positions are of one topic: in another one they would pass over records that nobody has read.
+fn of_topic(store: &dyn TaskState, topic: &TopicName) -> Result<(), TaskError> {
+    match store
+        .progress()
+        .positions
+        .iter()
+        .find(|at| at.topic != *topic)
+    {
+        Some(other) => Err(TaskError::OtherTopic {
+            found: other.topic.to_string(),
+            expected: topic.to_string(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// The task's state, where it reads on, and where the log ends now.
 fn find_state(
     setup: &TaskSetup,
@@ -142,6 +158,9 @@ fn find_state(
     let partition = setup.plan.task.partition;
     let identity = setup.identity();
     let found = setup.volume.find(&identity)?;
+    if let FoundStore::Ours(store) = &found {
+        of_topic(&**store, topic)?;
+    }
     let store = found.evidence()?;
     let committed = setup
         .admin

@@ -39,6 +39,16 @@ pub enum TaskError {
     /// The input's count cannot carry keyed state.
     #[error("{0}")]
     Count(String),
+    /// The store was made from another topic.
+    #[error(
+        "the state is that of topic `{found}`, and the subscription reads `{expected}`: positions of one topic mean nothing in another; put the topic back, or give the subscription another name"
+    )]
+    OtherTopic {
+        /// The topic in the store.
+        found: String,
+        /// The topic of the subscription.
+        expected: String,
+    },
     /// The input's count is not that of the layout.
     #[error(
         "topic `{topic}` has {found} partitions, the layout has {expected}: keys have moved \
@@ -138,6 +148,7 @@ impl Fault for TaskError {
             | Self::Name(_)
             | Self::NoDeadLetterTopic { .. } => Category::User,
             Self::CountDiffers { .. } => Category::Kafka,
+            Self::OtherTopic { .. } => Category::User,
             Self::Result(error) | Self::Kafka(error) => error.category(),
             Self::State(error) => error.category(),
             Self::Refused(error) => error.category(),
@@ -156,6 +167,7 @@ impl Fault for TaskError {
             Self::Result(_) => "ResultRefused",
             Self::Count(_) => "PartitionCountInvalid",
             Self::CountDiffers { .. } => "PartitionCountChanged",
+            Self::OtherTopic { .. } => "StateOfOtherTopic",
             Self::Kafka(error) => error.reason(),
             Self::State(error) => error.reason(),
             Self::Refused(error) => error.reason(),
@@ -180,6 +192,7 @@ impl Fault for TaskError {
             | Self::Result(_)
             | Self::Count(_)
             | Self::CountDiffers { .. }
+            | Self::OtherTopic { .. }
             | Self::Spec(_)
             | Self::Name(_)
             | Self::NoDeadLetterTopic { .. }
