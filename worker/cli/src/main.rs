@@ -94,7 +94,7 @@ Examples:
     Placement(PlacementVerb),
     /// Write records to a topic, each to the partition that murmur2 gives its key
     ///
-    /// One record per line: key<TAB>value, or with --key-field a JSON object that is written as it is. Kafka's Java client and
+    /// One record per line: `key<TAB>value`, or with --key-field a JSON object that is written as it is. Kafka's Java client and
     /// Turbine place keys by murmur2; librdkafka's default is CRC32, which state by key cannot follow. A line that is no record
     /// ends it, with the number of records that were written before.
     ///

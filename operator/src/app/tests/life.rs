@@ -425,7 +425,7 @@ async fn a_volume_that_does_not_come_is_named_with_the_scheduler_s_words() {
         });
         state.change(Kind::Pod, "a-1", |pod| {
             pod["status"] = json!({"phase": "Pending", "conditions": [{
-                "type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: unbound claim",
+                "type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims",
             }]});
         });
     });
