@@ -278,7 +278,7 @@ fn many_stores_stay_within_one_budget() {
 }
 
 #[test]
-#[ignore = "needs a volume of 16 to 256 MiB at TURBINE_SMALL_VOLUME"]
+#[ignore = "needs a volume of 16 to 64 MiB at TURBINE_SMALL_VOLUME"]
 fn a_full_volume_is_told_with_its_bytes_and_works_again_once_there_is_room() {
     let root = std::env::var_os("TURBINE_SMALL_VOLUME").expect("TURBINE_SMALL_VOLUME is a folder");
     let folder = tempfile::tempdir_in(root).unwrap();
