@@ -11,7 +11,7 @@ pub const GROUP_COUNT: u16 = 960;
 const RADIX: [u16; 8] = [2, 2, 2, 2, 2, 2, 3, 5];
 
 /// Ranks are spread by this factor, so that the first byte of a prefix is used up as well.
-const RANK_STRIDE: u16 = 64;
+pub(crate) const RANK_STRIDE: u16 = 64;
 
 /// The prefix of the null group: the first one past rank 959.
 const NULL_PREFIX: u16 = 0xF000;

@@ -1,5 +1,5 @@
 //! Where a key lives: Kafka's murmur2, the 960 key groups, the partition counts that fit them,
-//! and the byte form a key has before it is hashed.
+//! the byte form a key has before it is hashed, and what records prove about who placed them.
 //!
 //! # The law
 //!
@@ -9,6 +9,11 @@
 //! change of the count. If `N` does not divide 960 the two part ways for some key. The 28 counts
 //! that divide 960 are [`VALID_COUNTS`]; [`PartitionCount`] can hold no other.
 //!
+//! # Changing the count
+//!
+//! [`movement`] says which groups go from which partition of an old count to which of a new one,
+//! [`ranges_owned`] which pieces of the stored order a partition owns.
+//!
 //! # Keys are bytes
 //!
 //! Hashes are taken over bytes, nothing is normalised (`café` composed and decomposed are two
@@ -17,16 +22,25 @@
 //! [`Group::Null`], which every partition has for itself.
 
 pub mod canonical;
+mod clients;
 mod counts;
+mod evidence;
 mod groups;
+mod movement;
 mod murmur2;
 mod ownership;
 
 pub use canonical::{KeyValue, canonical_key, composite_key};
+pub use clients::Partitioner;
 pub use counts::{
     InvalidPartitionCount, PartitionCount, RawPartitionCount, VALID_COUNTS, divisor_refusal,
     nearest_valid,
 };
+pub use evidence::{Lookalike, Suspicion, keys_needed};
 pub use groups::{GROUP_COUNT, Group, InvalidKeyGroup, KeyGroup, group_of, rank};
+pub use movement::{Share, draws, movement};
 pub use murmur2::{murmur2, positive_hash};
-pub use ownership::{NotAPartition, Partition, groups_owned, partition_of, partition_of_hash};
+pub use ownership::{
+    NotAPartition, Partition, RankRange, groups_owned, partition_of, partition_of_hash,
+    ranges_owned,
+};

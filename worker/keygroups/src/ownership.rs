@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::{PartitionCount, RawPartitionCount};
-use crate::groups::{GROUP_COUNT, KeyGroup};
+use crate::groups::{GROUP_COUNT, KeyGroup, RANK_STRIDE, rank};
 use crate::murmur2::positive_hash;
 
 /// A partition's number, from 0; at most `i32::MAX`, as in Kafka.
@@ -47,7 +47,13 @@ impl Partition {
         self.0.unsigned_abs()
     }
 
-    fn of_remainder(remainder: u32) -> Self {
+    /// All partitions of a topic, in order.
+    pub fn all(count: impl Into<RawPartitionCount>) -> impl Iterator<Item = Self> {
+        let count: RawPartitionCount = count.into();
+        (0..count.get()).map(Self::of_remainder)
+    }
+
+    pub(crate) fn of_remainder(remainder: u32) -> Self {
         // A remainder of a hash below 2^31 is below 2^31, whatever the count.
         Self((remainder & 0x7fff_ffff).cast_signed())
     }
@@ -120,4 +126,69 @@ impl KeyGroup {
     pub fn owner(self, count: PartitionCount) -> Partition {
         Partition::of_remainder(u32::from(self.number()) % count.get())
     }
+}
+
+/// A piece of the stored order: the key groups whose [`rank`] is in it, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RankRange {
+    first: u16,
+    last: u16,
+}
+
+impl RankRange {
+    /// The fewest ranges that hold the given ranks and no others, ascending.
+    pub(crate) fn covering(ranks: impl Iterator<Item = u16>) -> Vec<Self> {
+        let mut ranks: Vec<u16> = ranks.collect();
+        ranks.sort_unstable();
+        let mut ranges: Vec<Self> = Vec::new();
+        for rank in ranks {
+            match ranges.last_mut() {
+                Some(range) if range.last + 1 >= rank => range.last = rank,
+                _ => ranges.push(Self {
+                    first: rank,
+                    last: rank,
+                }),
+            }
+        }
+        ranges
+    }
+
+    /// The lowest rank.
+    #[must_use]
+    pub fn first(self) -> u16 {
+        self.first
+    }
+
+    /// The highest rank.
+    #[must_use]
+    pub fn last(self) -> u16 {
+        self.last
+    }
+
+    /// How many key groups.
+    #[must_use]
+    pub fn size(self) -> u16 {
+        self.last - self.first + 1
+    }
+
+    /// The stored keys of these groups: those at or above the first prefix and below the second.
+    #[must_use]
+    pub fn prefixes(self) -> ([u8; 2], [u8; 2]) {
+        let bound = |rank: u16| (rank * RANK_STRIDE).to_be_bytes();
+        (bound(self.first), bound(self.last + 1))
+    }
+}
+
+/// What `partition` of `count` owns, as pieces of the stored order, ascending, as few as there can
+/// be: one for counts that divide 64, since groups are stored with their lowest digits first.
+///
+/// # Errors
+/// If `count` has no such partition.
+pub fn ranges_owned(
+    partition: Partition,
+    count: PartitionCount,
+) -> Result<Vec<RankRange>, NotAPartition> {
+    Ok(RankRange::covering(
+        groups_owned(partition, count)?.map(rank),
+    ))
 }
