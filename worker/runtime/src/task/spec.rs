@@ -78,6 +78,7 @@ pub fn pipeline_spec(of: &CompiledSubscription) -> Result<engine::PipelineSpec, 
             OnError::Fail => engine::OnRowError::Stop,
             OnError::Skip | OnError::Dlq => engine::OnRowError::Continue,
         },
+        placement: None,
         windows: of
             .windows
             .iter()
