@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::app::{
-    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, ProcessingGuarantee,
-    SaslMechanism, TimeUnit,
+    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, PartitionHash,
+    ProcessingGuarantee, SaslMechanism, TimeUnit,
 };
 
 /// File name of the compiled app in its ConfigMap and in the pod.
@@ -91,6 +91,9 @@ pub struct CompiledSubscription {
     pub idle_timeout_ms: u64,
     pub idle_policy: IdlePolicy,
     pub partition_key: CompiledPartitionKey,
+    /// None: undeclared; placement is observed only. Left out then, so that workers of earlier versions read the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_hash: Option<PartitionHash>,
     pub on_null_key: OnNullKey,
     pub windows: Vec<CompiledWindow>,
     pub output: CompiledOutput,
