@@ -135,16 +135,18 @@ impl<'a> Life<'a> {
                 self.cell.enter(Step::Processing);
                 let stopped_at = self.take(&batch)?;
                 drop(batch);
-                self.hand_out()?;
                 if let Some(bad) = stopped_at {
+                    self.hand_out_known()?;
                     if self.open.is_some() {
                         self.commit(stop)?;
                     }
                     self.publish();
                     return Err(bad);
                 }
+                self.hand_out()?;
             }
             if self.commit_due() {
+                self.look_for_growth()?;
                 self.commit(stop)?;
             }
             self.publish();
@@ -216,6 +218,7 @@ impl<'a> Life<'a> {
             self.touched(0);
         }
         if self.open.is_none() {
+            self.look_for_growth()?;
             // Markers of transactions move the position without a record.
             self.position = self.reader.position();
             if now.saturating_sub(self.offset_committed) >= RENEW_RECEIPT {
@@ -277,7 +280,10 @@ impl<'a> Life<'a> {
                 })
                 .halt()
             });
+        let placement = self.pipeline.verdict();
+        self.metrics.placement.set(placement.number().into());
         self.cell.update(|status| {
+            status.placement = placement;
             status.position = committed.map(Offset::get);
             status.end_offset = end.map(Offset::get);
             status.frontier_ms = frontier;
