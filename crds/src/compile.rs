@@ -167,6 +167,7 @@ fn subscription(path: &str, spec: &SubscriptionSpec) -> Compiled<CompiledSubscri
             PartitionKeySpec::Columns(columns) => CompiledPartitionKey::Columns(columns.clone()),
             PartitionKeySpec::RecordKey(_) => CompiledPartitionKey::RecordKey,
         },
+        partition_hash: spec.partition_hash,
         on_null_key: spec.on_null_key.unwrap_or(OnNullKey::Group),
         windows: spec
             .windows

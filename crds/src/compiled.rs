@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::app::{
-    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, OnRecreate,
+    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, OnRecreate, PartitionHash,
     ProcessingGuarantee, SaslMechanism, TimeUnit,
 };
 
@@ -99,6 +99,9 @@ pub struct CompiledSubscription {
     pub idle_timeout_ms: u64,
     pub idle_policy: IdlePolicy,
     pub partition_key: CompiledPartitionKey,
+    /// None: undeclared; placement is observed only. Left out then, so that workers of earlier versions read the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_hash: Option<PartitionHash>,
     pub on_null_key: OnNullKey,
     pub windows: Vec<CompiledWindow>,
     pub output: CompiledOutput,

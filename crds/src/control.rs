@@ -1,6 +1,7 @@
 //! What a worker's control API answers on `/status`, and the paths of that API.
 
 use serde::{Deserialize, Serialize};
+pub use turbine_keygroups::Verdict;
 
 /// `GET`, open: the process lives.
 pub const HEALTHZ: &str = "/healthz";
@@ -41,6 +42,12 @@ pub struct TaskStatus {
     pub records: u64,
     pub dead_letters: u64,
     pub late_rows: u64,
+    /// What is known of the placement of its records.
+    #[serde(default)]
+    pub placement: Verdict,
+    /// Records whose key belongs to another partition, since the task started.
+    #[serde(default)]
+    pub misplaced: u64,
     pub halt: Option<TaskHalt>,
 }
 

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 
 use crate::app::{
     ColumnType, EventTimeSpec, IdlePolicy, IdleSpec, InputSpec, LogEdge, LogFormat, LogLevel,
-    OnDelete, OnError, OnNullKey, OnRecreate, ProcessingGuarantee, StartFrom, SubscriptionSpec,
-    TimeUnit, TopicsSpec, TurbineApp, TurbineAppSpec, WindowSpec, WorkerSpec,
+    OnDelete, OnError, OnMisplaced, OnNullKey, OnRecreate, ProcessingGuarantee, StartFrom,
+    SubscriptionSpec, TimeUnit, TopicsSpec, TurbineApp, TurbineAppSpec, WindowSpec, WorkerSpec,
 };
 use crate::quantity::Quantity;
 use crate::text::DurationText;
@@ -102,6 +102,10 @@ fn fill_subscription(subscription: &mut SubscriptionSpec) {
         .processing_guarantee
         .get_or_insert(ProcessingGuarantee::AtLeastOnce);
     default_duration(&mut subscription.commit_interval, "1s");
+    if subscription.partition_hash.is_some() {
+        let on_misplaced = &mut subscription.input.on_misplaced;
+        on_misplaced.get_or_insert(OnMisplaced::FollowOnError);
+    }
     fill_input(&mut subscription.input);
     for window in &mut subscription.windows {
         fill_window(window);

@@ -16,7 +16,7 @@ use axum::{Json, Router};
 use tokio::net::TcpListener;
 use turbine_crds::assignment::AssignmentDocument;
 use turbine_crds::compiled::CONTROL_PORT;
-use turbine_crds::control::{ASSIGNMENT, STATUS, TaskState, TaskStatus, WorkerStatus};
+use turbine_crds::control::{ASSIGNMENT, STATUS, TaskState, TaskStatus, Verdict, WorkerStatus};
 use turbine_tests::process;
 
 /// Addresses that kwok gives to pods.
@@ -89,6 +89,8 @@ async fn status(
             records: 0,
             dead_letters: 0,
             late_rows: 0,
+            placement: Verdict::Unknown,
+            misplaced: 0,
             halt: None,
         };
         document.tasks.iter().map(run).collect()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -144,6 +144,25 @@ impl Kafka {
             .request_timeout(Some(TIMEOUT));
         for result in admin.create_topics([&topic], &options).await? {
             result.map_err(|(topic, code)| anyhow!("topic {topic} was not made: {code}"))?;
+        }
+        wait::until(&format!("leaders of {name}"), TIMEOUT, || async {
+            Ok((self.partitions(name)? == Some(partitions)).then_some(()))
+        })
+        .await
+    }
+
+    /// Gives a topic more partitions and waits until they have leaders.
+    ///
+    /// # Errors
+    /// The broker refuses.
+    pub async fn grow_topic(&self, name: &str, partitions: i32) -> Result<()> {
+        let admin: AdminClient<DefaultClientContext> = self.config().create()?;
+        let grown = NewPartitions::new(name, usize::try_from(partitions)?);
+        let options = AdminOptions::new()
+            .operation_timeout(Some(TIMEOUT))
+            .request_timeout(Some(TIMEOUT));
+        for result in admin.create_partitions([&grown], &options).await? {
+            result.map_err(|(topic, code)| anyhow!("topic {topic} did not grow: {code}"))?;
         }
         wait::until(&format!("leaders of {name}"), TIMEOUT, || async {
             Ok((self.partitions(name)? == Some(partitions)).then_some(()))

@@ -22,6 +22,7 @@ fn start_from(_: &mut SchemaGenerator) -> Schema {
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[x_kube(
     validation = cel::divisor(),
+    validation = cel::no_repartition(),
     validation = cel::event_time_column(),
     validation = cel::event_time_unit()
 )]
@@ -58,6 +59,9 @@ pub struct InputSpec {
     /// What becomes of records that cannot be decoded or folded. Default: fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<OnError>,
+    /// What becomes of records whose key belongs to another partition; needs `partitionHash`. Default: followOnError.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_misplaced: Option<OnMisplaced>,
     /// Dead-letter topic; needed by, and only with, `onError: dlq` or `onNullKey: dlq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::TOPIC))]
@@ -148,6 +152,15 @@ pub enum OnError {
     Skip,
     /// The raw record goes to the dead-letter topic.
     Dlq,
+}
+
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum OnMisplaced {
+    /// They go the way of `onError`.
+    FollowOnError,
+    /// They go through an internal topic to where they belong. Not in this version.
+    Repartition,
 }
 
 /// What happens to event time when a partition is read to its end and stays silent.

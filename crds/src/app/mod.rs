@@ -18,12 +18,14 @@ use serde::{Deserialize, Serialize};
 
 pub use input::{
     ColumnSpec, ColumnType, EventTimeSpec, IdlePolicy, IdleSpec, InputFormat, InputSpec, LogEdge,
-    OnError, StartFrom, StartTimestamp, TimeUnit,
+    OnError, OnMisplaced, StartFrom, StartTimestamp, TimeUnit,
 };
 pub use kafka::{KafkaSpec, SaslMechanism, SaslSpec, SecretKeyRef, TlsSpec};
 pub use output::{OutputSpec, ProcessingGuarantee};
 pub use state::{OnDelete, OnRecreate, StateSpec, VolumeSpec};
-pub use subscription::{OnNullKey, PartitionKeySpec, RecordKeySpec, SubscriptionSpec};
+pub use subscription::{
+    OnNullKey, PartitionHash, PartitionKeySpec, RecordKeySpec, SubscriptionSpec,
+};
 pub use topics::TopicsSpec;
 pub use windows::{AggregateSpec, CountSpec, TumblingSpec, WindowSpec};
 pub use worker::{LogFormat, LogLevel, WorkerSpec};

@@ -13,6 +13,7 @@ use crate::text::DurationText;
 /// One named reader: input, key, windows, output.
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[x_kube(
+    validation = cel::misplaced_needs_hash(),
     validation = cel::dlq_there(),
     validation = cel::dlq_used(),
     validation = cel::output_is_not_input(),
@@ -35,6 +36,10 @@ pub struct SubscriptionSpec {
     /// What places a row: a column, a list of columns, or `{recordKey: true}`.
     #[schemars(schema_with = "partition_key")]
     pub partition_key: PartitionKeySpec,
+    /// By which hash of the partition key producers place records. Declared, every record is checked and one in the
+    /// wrong partition never touches state. Default: undeclared; placement is observed and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_hash: Option<PartitionHash>,
     /// What becomes of rows whose partition key is null. Default: group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_null_key: Option<OnNullKey>,
@@ -65,6 +70,13 @@ fn partition_key(_: &mut SchemaGenerator) -> Schema {
             { "not": { "maxProperties": 0 }, "required": ["recordKey"] }
         ]
     })
+}
+
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum PartitionHash {
+    /// That of Kafka's default partitioner.
+    Murmur2,
 }
 
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]

@@ -247,6 +247,24 @@ pub(crate) fn event_time_unit() -> Rule {
     .field_path(".eventTime.unit")
 }
 
+pub(crate) fn no_repartition() -> Rule {
+    rule(
+        "!has(self.onMisplaced) || self.onMisplaced != 'repartition'",
+        words::NO_REPARTITION,
+        &[],
+    )
+    .field_path(".onMisplaced")
+}
+
+pub(crate) fn misplaced_needs_hash() -> Rule {
+    rule(
+        "!has(self.input.onMisplaced) || has(self.partitionHash)",
+        words::MISPLACED_WITHOUT_HASH,
+        &[],
+    )
+    .field_path(".input.onMisplaced")
+}
+
 const SENDS_TO_DLQ: &str = "((has(self.input.onError) && self.input.onError == 'dlq') || \
     (has(self.onNullKey) && self.onNullKey == 'dlq'))";
 

@@ -2,7 +2,9 @@
 
 use super::report::{Path, Report};
 use super::{limits, names, words};
-use crate::app::{ColumnType, InputSpec, OnError, OnNullKey, StartFrom, SubscriptionSpec};
+use crate::app::{
+    ColumnType, InputSpec, OnError, OnMisplaced, OnNullKey, StartFrom, SubscriptionSpec,
+};
 
 pub(super) fn check(report: &mut Report, path: &Path, input: &InputSpec) {
     names::topic(report, &path.field("topic"), &input.topic);
@@ -84,6 +86,24 @@ fn check_event_time(report: &mut Report, path: &Path, input: &InputSpec) {
             &[("field", field)],
         ),
     }
+}
+
+/// A misplaced record is known only by a declared hash.
+pub(super) fn check_misplaced(report: &mut Report, path: &Path, subscription: &SubscriptionSpec) {
+    let path = path.field("input").field("onMisplaced");
+    let on_misplaced = subscription.input.on_misplaced;
+    report.check(
+        on_misplaced != Some(OnMisplaced::Repartition),
+        &path,
+        words::NO_REPARTITION,
+        &[],
+    );
+    report.check(
+        on_misplaced.is_none() || subscription.partition_hash.is_some(),
+        &path,
+        words::MISPLACED_WITHOUT_HASH,
+        &[],
+    );
 }
 
 /// A dead-letter topic is there if and only if a policy sends records to it.

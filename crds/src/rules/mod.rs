@@ -121,6 +121,7 @@ fn check_subscriptions(report: &mut Report, path: &Path, subscriptions: &[Subscr
             &subscription.name,
         );
         input::check(report, &path.field("input"), &subscription.input);
+        input::check_misplaced(report, &path, subscription);
         input::check_dlq(report, &path, subscription);
         windows::check(report, &path, subscription);
         output::check(report, &path, subscription);

@@ -101,6 +101,8 @@ words! {
     EVENT_TIME_COLUMN = "eventTime.field `{field}` is not a column of type int64, float64 or timestamp; declare it so in `input.columns`";
     EVENT_TIME_UNIT = "eventTime.unit is for numbers, and `{field}` is a timestamp, whose text says it all; remove the unit";
     START_FROM = "`{given}` is refused; write earliest, latest, or {timestamp: \"2026-01-01T00:00:00Z\"}";
+    NO_REPARTITION = "`onMisplaced: repartition` is not in this version; write followOnError, and place records by murmur2 in the producer";
+    MISPLACED_WITHOUT_HASH = "onMisplaced says nothing while the hash is undeclared, since no record is then known to be misplaced; set `partitionHash: murmur2`, or remove it";
     DLQ_MISSING = "`onError: dlq` and `onNullKey: dlq` need a dead-letter topic; set `input.dlq`";
     DLQ_UNUSED = "dead-letter topic `{dlq}` would stay empty; set `onError: dlq` or `onNullKey: dlq`, or remove it";
 

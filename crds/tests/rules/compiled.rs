@@ -1,5 +1,6 @@
 use rstest::rstest;
 use serde_json::{Value, json};
+use turbine_crds::app::PartitionHash;
 use turbine_crds::compiled::{CompiledPartitionKey, CompiledStart, KafkaSecretFile};
 use turbine_crds::rules::validate;
 
@@ -80,6 +81,22 @@ fn starts(#[case] value: Value, #[case] start: CompiledStart) {
     let app = with(&[("spec.subscriptions.0.input.startFrom", value)]);
     let app = validate(&read(&app)).unwrap();
     assert_eq!(app.compiled().subscriptions[0].start_from, start);
+}
+
+#[test]
+fn a_declared_hash_is_compiled_and_misplaced_records_follow_on_error() {
+    let app = with(&[("spec.subscriptions.0.partitionHash", json!("murmur2"))]);
+    let subscription = &validate(&read(&app)).unwrap().compiled().subscriptions[0].clone();
+    assert_eq!(subscription.partition_hash, Some(PartitionHash::Murmur2));
+    let filled = serde_json::to_value(turbine_crds::defaults::filled(&read(&app))).unwrap();
+    assert_eq!(
+        filled["spec"]["subscriptions"][0]["input"]["onMisplaced"],
+        "followOnError"
+    );
+    assert_eq!(
+        validate(&serde_json::from_value(filled).unwrap()).err(),
+        None
+    );
 }
 
 #[test]

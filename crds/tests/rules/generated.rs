@@ -75,6 +75,8 @@ prop_compose! {
         dlq in proptest::option::of(select(vec!["events", "scores", "dead", "d e"])),
         message_key in proptest::option::of(select(vec!["tenant_id", "a", "b", "window_start_ms", "record_key"])),
         replicas in proptest::option::of(-1..1_010_i32),
+        declared in any::<bool>(),
+        on_misplaced in proptest::option::of(select(vec!["followOnError", "repartition"])),
     ) -> Value {
         let mut app = small();
         let spec = &mut app["spec"];
@@ -86,6 +88,12 @@ prop_compose! {
         subscription["partitionKey"] = key;
         subscription["input"]["eventTime"]["field"] = json!(time);
         subscription["input"]["onError"] = json!(on_error);
+        if declared {
+            subscription["partitionHash"] = json!("murmur2");
+        }
+        if let Some(on_misplaced) = on_misplaced {
+            subscription["input"]["onMisplaced"] = json!(on_misplaced);
+        }
         if let Some(partitions) = partitions {
             subscription["input"]["partitions"] = json!(partitions);
         }

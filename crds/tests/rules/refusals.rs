@@ -247,6 +247,8 @@ fn input(
 
 #[rstest]
 #[case::null_keys_need_a_topic(&[("onNullKey", json!("dlq"))], "input", "need a dead-letter topic", Both)]
+#[case::repartition(&[("partitionHash", json!("murmur2")), ("input.onMisplaced", json!("repartition"))], "input.onMisplaced", "is not in this version", Both)]
+#[case::misplaced_by_no_hash(&[("input.onMisplaced", json!("followOnError"))], "input.onMisplaced", "set `partitionHash: murmur2`", Both)]
 #[case::name(&[("name", json!("groesse der"))], "name", "(it has 11 characters)", Both)]
 #[case::commit_soon(&[("commitInterval", json!("9ms"))], "commitInterval", "use 10ms to 1h", Both)]
 #[case::commit_late(&[("commitInterval", json!("1h1ms"))], "commitInterval", "use 10ms to 1h", Both)]

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use arrow_array::{BinaryArray, Int64Array, RecordBatch};
 use thiserror::Error;
+use turbine_keygroups::Partition;
 
 /// Rows of one partition in log order.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +21,8 @@ pub struct InputBatch<'a> {
 #[must_use]
 pub struct Outcome {
     /// Rows dealt with, from the first. Less than the batch only with
-    /// [`crate::OnRowError::Stop`]: then it is the index of the row in error.
+    /// [`crate::OnRowError::Stop`], or at a row that [`crate::Pipeline::process`] finds misplaced:
+    /// then it is the index of the row in error.
     pub rows_taken: usize,
     /// Rows in error, ascending. They had no effect.
     pub row_errors: Vec<RowError>,
@@ -31,6 +33,11 @@ pub struct Outcome {
     /// Late rows per window, in the spec's order. A row may be late for one and in time for
     /// another.
     pub late: Vec<LateRows>,
+    /// Rows that lie in the wrong partition and were folded all the same, since placement is only
+    /// observed. Of the rows of one pane only the first is seen.
+    pub observed_misplaced: u64,
+    /// The first of these.
+    pub first_observed: Option<RowError>,
 }
 
 /// Rows that came after their window had closed.
@@ -78,6 +85,16 @@ pub enum RowFault {
     /// A null partition key, where such rows are errors.
     #[error("the partition key is null")]
     NullKey,
+    /// A key that murmur2 puts into another partition.
+    #[error("the partition key (murmur2 hash {hash}) belongs to partition {owner}")]
+    Misplaced {
+        /// The key's canonical bytes.
+        key: Vec<u8>,
+        /// Its hash, the sign bit cleared.
+        hash: u32,
+        /// Where it belongs.
+        owner: Partition,
+    },
     /// An integer sum that would leave the 64-bit range.
     #[error("`{output}` of window `{window}` would overflow: {sum} + {value} is no 64-bit integer")]
     Overflow {

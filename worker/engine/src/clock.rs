@@ -2,13 +2,15 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use turbine_keygroups::Evidence;
 
 /// Event times that are accepted, in epoch milliseconds: 0001-01-01T00:00:00Z to
 /// 9999-12-31T23:59:59.999Z.
 pub const EVENT_TIME_RANGE: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 
-/// How far event time has come; stored with the positions of the input, in the same write.
-/// All times are epoch milliseconds; none means that no row was taken yet.
+/// How far event time has come, and what the rows so far prove about their placement; stored with
+/// the positions of the input, in the same write. All times are epoch milliseconds; none means that
+/// no row was taken yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clocks {
     /// The highest event time taken.
@@ -19,6 +21,9 @@ pub struct Clocks {
     pub frontier: Option<i64>,
     /// Per window: every window that ends at or before this has closed.
     pub closed_to: BTreeMap<String, i64>,
+    /// What is known of the placement of rows. Stores of earlier versions have none.
+    #[serde(default)]
+    pub placement: Evidence,
 }
 
 /// A stretch of time at the end of the log.

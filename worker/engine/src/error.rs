@@ -16,6 +16,14 @@ pub enum Category {
 /// A spec that no pipeline can be made of.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SpecError {
+    /// A task of a partition that its topic does not have.
+    #[error("partition {partition} is not one of 0 to {}", .count.saturating_sub(1))]
+    NoSuchPartition {
+        /// The partition.
+        partition: i32,
+        /// Partition count of the topic.
+        count: u32,
+    },
     /// Two columns of one name.
     #[error("column `{column}` is declared twice; column names are unique")]
     DoubleColumn {

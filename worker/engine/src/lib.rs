@@ -12,10 +12,14 @@
 //! 3. **Lateness.** For each window, the row belongs to `[start, end)` with
 //!    `start = floor(t / size) * size`, below the epoch too. If that window has closed, the row is
 //!    late for it, dropped there and counted. Windows are judged apart.
-//! 4. **Aggregates.** All of the row's aggregates in all of its windows are checked before any is
+//! 4. **Placement.** A row that would make a pane must have a key that murmur2 puts into the
+//!    task's own partition, or it is in error ([`RowFault::Misplaced`]); a row that folds into a
+//!    pane has the key of the row that made it. With [`PlacementCheck::Observe`] it is reported
+//!    and folded. Null keys prove nothing and are never misplaced.
+//! 5. **Aggregates.** All of the row's aggregates in all of its windows are checked before any is
 //!    changed. An integer sum that would leave the 64-bit range, or a float input or sum that is
 //!    not finite, puts the row in error.
-//! 5. **Frontier.** Only a row that passed all this moves the frontier. A row in error has no
+//! 6. **Frontier.** Only a row that passed all this moves the frontier. A row in error has no
 //!    effect at all: no aggregate, no window, no clock, no counter but its own.
 //!
 //! # Frontier
@@ -78,6 +82,7 @@ mod columns;
 mod error;
 mod keys;
 mod pipeline;
+mod placement;
 mod spec;
 mod state;
 mod windows;
@@ -86,6 +91,7 @@ pub use batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
 pub use clock::{Clocks, EVENT_TIME_RANGE};
 pub use error::{BatchError, Category, RestoreError, SpecError, StateError};
 pub use pipeline::{ClosedRows, Pipeline, RestoreReport};
+pub use placement::{Placement, PlacementCheck};
 pub use spec::{
     Aggregate, AggregateSpec, Column, ColumnType, IdlePolicy, MAX_DURATION_MS, OnNullKey,
     OnRowError, PartitionKey, PipelineSpec, RECORD_KEY_COLUMN, WINDOW_END_COLUMN,

@@ -1,18 +1,21 @@
+mod row;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
-use turbine_keygroups::Group;
+use turbine_keygroups::Verdict;
 
 use crate::batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
-use crate::clock::{Clocks, EVENT_TIME_RANGE, Frontier};
+use crate::clock::{Clocks, Frontier};
 use crate::columns::{Columns, typed_columns};
 use crate::error::{BatchError, RestoreError, SpecError, StateError};
 use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
-use crate::spec::{IdlePolicy, OnNullKey, OnRowError, PipelineSpec};
+use crate::placement::Checker;
+use crate::spec::{IdlePolicy, OnRowError, PipelineSpec};
 use crate::state::Changes;
-use crate::windows::{Hasher, NewPane, PaneKey, Place, Window};
+use crate::windows::{Hasher, PaneKey, Place, Window};
 
 /// The computation of one task. See the crate's documentation for its rules.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ pub struct Pipeline {
     spec: PipelineSpec,
     frontier: Frontier,
     partition_key: PartitionKeyReader,
+    placement: Checker,
     key_sets: Vec<(KeySet, EncodedKeys)>,
     windows: Vec<Window>,
     /// Clocks of windows that the spec no longer has; their state is kept, so is this.
@@ -102,6 +106,7 @@ impl Pipeline {
         {
             Some(window) => {
                 window.restore(key, pane, value, hasher)?;
+                self.placement.restored(pane.group);
                 report.panes += 1;
             }
             None => {
@@ -135,6 +140,7 @@ impl Pipeline {
         Ok(Self {
             frontier: Frontier::new(spec.out_of_orderness_ms.cast_signed(), clocks),
             partition_key: PartitionKeyReader::new(&spec, &typed),
+            placement: Checker::new(spec.placement, clocks.placement.clone()),
             key_sets,
             windows,
             former,
@@ -177,6 +183,7 @@ impl Pipeline {
             data_frontier: self.frontier.data(),
             frontier: self.frontier.get(),
             closed_to: self.former.clone().into_iter().chain(closed_to).collect(),
+            placement: self.placement.evidence.clone(),
         }
     }
 
@@ -198,13 +205,50 @@ impl Pipeline {
         Ok(())
     }
 
+    /// What is known of the placement of rows.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.placement.evidence.verdict()
+    }
+
+    /// A misplaced row was found, and the topic has not grown: the verdict is final.
+    pub fn condemn(&mut self) {
+        self.placement.evidence.saw_misplaced();
+    }
+
     /// Takes rows in log order. `now_ms` is the wall clock in epoch milliseconds; only the guard
     /// against times too far ahead looks at it.
+    ///
+    /// Where placement is enforced, the batch ends before the first misplaced row, whatever
+    /// [`OnRowError`] says: it may be the first sign that the topic grew, and then no row after it
+    /// may be folded. Once that is ruled out the rest goes through [`Self::process_unmoved`].
     ///
     /// # Errors
     /// If the batch does not fit the spec; then nothing was taken. Faults of single rows are in
     /// the outcome.
     pub fn process(&mut self, input: InputBatch<'_>, now_ms: i64) -> Result<Outcome, BatchError> {
+        self.take(input, now_ms, OnRowError::Stop)
+    }
+
+    /// As [`Self::process`], for rows that were read before the topic was found not to have grown:
+    /// a misplaced row is an error like any other.
+    ///
+    /// # Errors
+    /// As [`Self::process`].
+    pub fn process_unmoved(
+        &mut self,
+        input: InputBatch<'_>,
+        now_ms: i64,
+    ) -> Result<Outcome, BatchError> {
+        self.take(input, now_ms, self.spec.on_row_error)
+    }
+
+    fn take(
+        &mut self,
+        input: InputBatch<'_>,
+        now_ms: i64,
+        on_misplaced: OnRowError,
+    ) -> Result<Outcome, BatchError> {
         let columns = Columns::bind(&self.spec, input)?;
         let rows = input.rows.num_rows();
         for (keys, encoded) in &mut self.key_sets {
@@ -230,8 +274,12 @@ impl Pipeline {
             if let Err(fault) =
                 self.take_row(row, event_time, now_ms, &columns, can_refuse, &mut outcome)
             {
+                let on_error = match fault {
+                    RowFault::Misplaced { .. } => on_misplaced,
+                    _ => self.spec.on_row_error,
+                };
                 outcome.row_errors.push(RowError { row, fault });
-                if self.spec.on_row_error == OnRowError::Stop {
+                if on_error == OnRowError::Stop {
                     outcome.rows_taken = row;
                     break;
                 }
@@ -239,73 +287,6 @@ impl Pipeline {
         }
         self.close_due();
         Ok(outcome)
-    }
-
-    fn take_row(
-        &mut self,
-        row: usize,
-        event_time: Option<i64>,
-        now_ms: i64,
-        columns: &Columns<'_>,
-        can_refuse: bool,
-        outcome: &mut Outcome,
-    ) -> Result<(), RowFault> {
-        let event_time = self.check_time(event_time, now_ms)?;
-        let null_key = self.partition_key.is_null(columns, row);
-        if null_key {
-            match self.spec.on_null_key {
-                OnNullKey::Group => {}
-                OnNullKey::Error => return Err(RowFault::NullKey),
-                OnNullKey::Drop => {
-                    outcome.null_keys_dropped += 1;
-                    return Ok(());
-                }
-            }
-        }
-        self.places.clear();
-        for window in &mut self.windows {
-            let keys = &self.key_sets[window.key_set].1;
-            self.places
-                .push(window.locate(row, event_time, &self.frontier, keys));
-        }
-        if can_refuse {
-            for (window, place) in self.windows.iter().zip(&self.places) {
-                window.check(*place, columns, row)?;
-            }
-        }
-        let windows = self
-            .windows
-            .iter_mut()
-            .zip(&self.places)
-            .zip(&mut outcome.late);
-        for ((window, place), late) in windows {
-            let keys = &self.key_sets[window.key_set].1;
-            let (partition_key, scratch) = (&self.partition_key, &mut self.scratch);
-            window.fold(*place, columns, row, &self.hasher, late, || NewPane {
-                tuple: keys.tuple(row),
-                hash: keys.hash(row),
-                group: Group::of(partition_key.read(columns, row, scratch)),
-            });
-        }
-        outcome.null_keys_grouped += u64::from(null_key);
-        self.frontier.observe(event_time);
-        Ok(())
-    }
-
-    fn check_time(&self, event_time: Option<i64>, now_ms: i64) -> Result<i64, RowFault> {
-        let ms = event_time.ok_or(RowFault::NoEventTime)?;
-        if !EVENT_TIME_RANGE.contains(&ms) {
-            return Err(RowFault::EventTimeOutOfRange { ms });
-        }
-        let limit_ms = self.spec.max_future_ms;
-        if ms > now_ms.saturating_add_unsigned(limit_ms) {
-            return Err(RowFault::TooFarAhead {
-                ms,
-                ahead_ms: ms.abs_diff(now_ms),
-                limit_ms,
-            });
-        }
-        Ok(ms)
     }
 
     /// The task has stood at the end of its log for `idle_for_ms`, by a monotonic clock; 0 if it
@@ -324,6 +305,12 @@ impl Pipeline {
         for window in &mut self.windows {
             window.close_due(frontier);
         }
+    }
+
+    /// Whether [`Self::drain_closed`] would give something.
+    #[must_use]
+    pub fn has_closed(&self) -> bool {
+        self.windows.iter().any(Window::has_closed)
     }
 
     /// The results of all panes that closed since the last call, each pane once, windows in the

@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use arrow_schema::DataType;
 
 use crate::error::SpecError;
+use crate::placement::Placement;
 
 /// Result column with the window's first millisecond.
 pub const WINDOW_START_COLUMN: &str = "window_start_ms";
@@ -37,6 +38,8 @@ pub struct PipelineSpec {
     pub idle_policy: IdlePolicy,
     /// Whether rows after a row in error are still taken.
     pub on_row_error: OnRowError,
+    /// Where rows have to lie; none: nothing is checked.
+    pub placement: Option<Placement>,
     /// The windows; their names are their identity in stored state.
     pub windows: Vec<WindowSpec>,
 }
@@ -209,6 +212,14 @@ impl PipelineSpec {
     /// # Errors
     /// The first rule that it breaks.
     pub fn validate(&self) -> Result<(), SpecError> {
+        if let Some(placement) = self.placement
+            && placement.partition.index() >= placement.count.get()
+        {
+            return Err(SpecError::NoSuchPartition {
+                partition: placement.partition.get(),
+                count: placement.count.get(),
+            });
+        }
         let mut names = HashSet::new();
         for column in &self.columns {
             if !names.insert(column.name.as_str()) {

@@ -29,6 +29,7 @@ mod groups;
 mod movement;
 mod murmur2;
 mod ownership;
+mod placement;
 
 pub use canonical::{KeyValue, canonical_key, composite_key};
 pub use clients::Partitioner;
@@ -44,3 +45,4 @@ pub use ownership::{
     NotAPartition, Partition, RankRange, groups_owned, partition_of, partition_of_hash,
     ranges_owned,
 };
+pub use placement::{Evidence, Verdict, who_places};

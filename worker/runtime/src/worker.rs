@@ -22,7 +22,7 @@ use crate::control::health::TaskView;
 use crate::control::metrics::Metrics;
 use crate::control::status::TaskCell;
 use crate::memory::Memory;
-use crate::task::{self, Limits, StopSignal, TaskSetup};
+use crate::task::{self, CountWatch, Limits, PartitionCounts, StopSignal, TaskSetup};
 
 /// What a worker is given at its start.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct WorkerConfig {
     pub kafka: KafkaSettings,
     /// What the process may use.
     pub memory: Memory,
+    /// Who says how many partitions a topic has; none: the broker.
+    pub counts: Option<Arc<dyn PartitionCounts>>,
     /// Where state lies.
     pub volume: StateVolume,
     /// What to do with another lineage's leavings.
@@ -68,6 +70,7 @@ pub struct Worker {
     subscriptions: BTreeMap<String, Arc<CompiledSubscription>>,
     config: WorkerConfig,
     admin: Arc<Admin>,
+    counts: Arc<CountWatch>,
     metrics: Metrics,
     marking: Arc<Mutex<()>>,
     desired: Mutex<Desired>,
@@ -135,6 +138,11 @@ impl Worker {
     /// can be had.
     pub fn start(config: WorkerConfig) -> Result<(Arc<Self>, Manager), WorkerError> {
         let (orders, inbox) = channel();
+        let admin = Arc::new(Admin::open(&config.kafka)?);
+        let source = match &config.counts {
+            Some(counts) => Arc::clone(counts),
+            None => Arc::clone(&admin) as Arc<dyn PartitionCounts>,
+        };
         let worker = Arc::new(Self {
             app_id: config.app.app_id.parse()?,
             subscriptions: config
@@ -143,7 +151,8 @@ impl Worker {
                 .iter()
                 .map(|subscription| (subscription.name.clone(), Arc::new(subscription.clone())))
                 .collect(),
-            admin: Arc::new(Admin::open(&config.kafka)?),
+            admin,
+            counts: Arc::new(CountWatch::new(source)),
             metrics: Metrics::new(&config.app.app_id),
             marking: Arc::new(Mutex::new(())),
             desired: Mutex::new(Desired::default()),
@@ -371,7 +380,7 @@ impl Worker {
             .iter()
             .map(|window| window.name.clone())
             .collect();
-        let metrics = self.metrics.task(&plan.task, &windows);
+        let metrics = self.metrics.task(&plan.task, &subscription.topic, &windows);
         let name = plan.task.to_string();
         let setup = TaskSetup {
             app_id: self.app_id.clone(),
@@ -382,6 +391,7 @@ impl Worker {
             subscription: Arc::clone(subscription),
             kafka: self.config.kafka.clone(),
             admin: Arc::clone(&self.admin),
+            counts: Arc::clone(&self.counts),
             queues: self.config.memory.queues(assignment.tasks.len()),
             volume: self.config.volume.clone(),
             marking: Arc::clone(&self.marking),

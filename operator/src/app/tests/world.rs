@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use turbine_crds::app::TurbineApp;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::control::{TaskState, TaskStatus, WorkerStatus};
+use turbine_crds::control::{TaskState, TaskStatus, Verdict, WorkerStatus};
 use turbine_crds::status::TurbineAppStatus;
 use turbine_protocol::Category;
 
@@ -280,6 +280,8 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
                 records: 0,
                 dead_letters: 0,
                 late_rows: 0,
+                placement: Verdict::Unknown,
+                misplaced: 0,
                 halt: None,
             })
             .collect(),

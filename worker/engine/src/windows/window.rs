@@ -53,6 +53,13 @@ pub(crate) enum Place {
     },
 }
 
+impl Place {
+    /// Whether a row here would make a pane.
+    pub(crate) fn makes_pane(self) -> bool {
+        matches!(self, Self::Open { pane: None, .. })
+    }
+}
+
 impl Window {
     /// None where the spec's validation would have refused the window.
     pub(crate) fn new(
@@ -106,6 +113,11 @@ impl Window {
 
     pub(crate) fn open_panes(&self) -> usize {
         self.open.iter().map(Bucket::len).sum()
+    }
+
+    /// Whether panes closed that were not handed out.
+    pub(crate) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
     }
 
     /// Whether it can refuse a row.

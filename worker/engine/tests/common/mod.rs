@@ -94,6 +94,7 @@ pub fn spec(windows: Vec<WindowSpec>) -> PipelineSpec {
         idle_timeout_ms: 30_000,
         idle_policy: IdlePolicy::Coast,
         on_row_error: OnRowError::Continue,
+        placement: None,
         windows,
     }
 }
@@ -108,6 +109,10 @@ pub fn process(pipeline: &mut Pipeline, rows: &[Row]) -> Outcome {
 }
 
 pub fn process_at(pipeline: &mut Pipeline, rows: &[Row], now_ms: i64) -> Outcome {
+    with_batch(rows, |input| pipeline.process(input, now_ms).unwrap())
+}
+
+pub fn with_batch<T>(rows: &[Row], use_it: impl FnOnce(InputBatch<'_>) -> T) -> T {
     let fields: Vec<Field> = columns()
         .iter()
         .map(|c| Field::new(&c.name, c.kind.data_type(), true))
@@ -127,7 +132,7 @@ pub fn process_at(pipeline: &mut Pipeline, rows: &[Row], now_ms: i64) -> Outcome
         event_times: &event_times,
         record_keys: Some(&record_keys),
     };
-    pipeline.process(input, now_ms).unwrap()
+    use_it(input)
 }
 
 #[derive(Debug, Clone, PartialEq)]

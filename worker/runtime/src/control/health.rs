@@ -108,7 +108,7 @@ pub fn readiness(epoch: Option<i64>, draining: bool, tasks: &[TaskView]) -> Answ
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use turbine_crds::control::TaskHalt;
+    use turbine_crds::control::{TaskHalt, Verdict};
 
     use super::*;
 
@@ -131,6 +131,8 @@ mod tests {
                 records: 0,
                 dead_letters: 0,
                 late_rows: 0,
+                placement: Verdict::Unknown,
+                misplaced: 0,
                 halt,
             },
             step: Step::Acknowledging,

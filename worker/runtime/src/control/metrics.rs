@@ -29,6 +29,13 @@ struct WindowLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TopicLabels {
+    subscription: String,
+    partition: i32,
+    topic: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ErrorLabels {
     subscription: String,
     partition: i32,
@@ -124,6 +131,12 @@ impl New for Family<WindowLabels, Count> {
     }
 }
 
+impl New for Family<TopicLabels, Count> {
+    fn new() -> Self {
+        Self::default()
+    }
+}
+
 impl New for Family<ErrorLabels, Count> {
     fn new() -> Self {
         Self::default()
@@ -174,6 +187,8 @@ families! {
     late: Family<WindowLabels, Count> = "turbine_late_rows_dropped", "Late rows, dropped";
     late_idle: Family<WindowLabels, Count> = "turbine_late_rows_idle_closed", "Of these, late only because idling moved the frontier";
     bad: Family<ErrorLabels, Count> = "turbine_dlq_messages", "Records that could not be used, by phase and what became of them";
+    misplaced: Family<TopicLabels, Count> = "turbine_misplaced_records", "Records whose key belongs to another partition; with an undeclared hash only the first of each pane";
+    placement: Family<TaskLabels, Level> = "turbine_placement_verdict", "1 if records lie where murmur2 puts their keys, -1 if not, 0 if not known";
     restarts: Family<TaskLabels, Count> = "turbine_worker_restarts", "Restarts of a task by itself";
     fatal: Family<TaskLabels, Count> = "turbine_worker_fatal", "Ends of a task that need a person";
     running: Family<TaskLabels, Level> = "turbine_worker_running", "1 if the task runs";
@@ -202,9 +217,9 @@ impl Metrics {
         self.halted.set(i64::try_from(tasks).unwrap_or(i64::MAX));
     }
 
-    /// The handles of one task.
+    /// The handles of one task that reads `topic`.
     #[must_use]
-    pub fn task(&self, task: &Task, windows: &[String]) -> TaskMetrics {
+    pub fn task(&self, task: &Task, topic: &str, windows: &[String]) -> TaskMetrics {
         let labels = TaskLabels {
             subscription: task.subscription.to_string(),
             partition: task.partition.get(),
@@ -254,6 +269,15 @@ impl Metrics {
                 .iter()
                 .map(|name| window(&self.late_idle, name))
                 .collect(),
+            misplaced: self
+                .misplaced
+                .get_or_create(&TopicLabels {
+                    subscription: labels.subscription.clone(),
+                    partition: labels.partition,
+                    topic: topic.to_owned(),
+                })
+                .clone(),
+            placement: self.placement.get_or_create(&labels).clone(),
             restarts: self.restarts.get_or_create(&labels).clone(),
             fatal: self.fatal.get_or_create(&labels).clone(),
             running: self.running.get_or_create(&labels).clone(),
@@ -274,6 +298,7 @@ impl Metrics {
             &self.open_panes,
             &self.frontier,
             &self.frontier_lag,
+            &self.placement,
             &self.running,
         ] {
             family.remove(&labels);
@@ -304,6 +329,8 @@ pub struct TaskMetrics {
     pub(crate) null_dead_lettered: Count,
     pub(crate) late: Vec<Count>,
     pub(crate) late_idle: Vec<Count>,
+    pub(crate) misplaced: Count,
+    pub(crate) placement: Level,
     pub(crate) restarts: Count,
     pub(crate) fatal: Count,
     pub(crate) running: Level,
@@ -338,11 +365,13 @@ mod tests {
             subscription: "per-user".parse().unwrap(),
             partition: 3.try_into().unwrap(),
         };
-        let handles = metrics.task(&task, &["risk".to_owned()]);
+        let handles = metrics.task(&task, "events", &["risk".to_owned()]);
         handles.messages.inc_by(7);
         handles.late[0].inc();
         handles.commit.observe(0.25);
         handles.lag.set(12);
+        handles.misplaced.inc_by(3);
+        handles.placement.set(-1);
         handles.count_bad("deserialize", BadRecordAction::DeadLettered, 2);
         metrics.count_unauthorized();
         let text = metrics.text().unwrap();
@@ -351,6 +380,8 @@ mod tests {
             r#"turbine_late_rows_dropped_total{app="fraud",subscription="per-user",partition="3",window="risk"} 1"#,
             r#"turbine_commit_seconds_count{app="fraud",subscription="per-user",partition="3"} 1"#,
             r#"turbine_consumer_lag{app="fraud",subscription="per-user",partition="3"} 12"#,
+            r#"turbine_misplaced_records_total{app="fraud",subscription="per-user",partition="3",topic="events"} 3"#,
+            r#"turbine_placement_verdict{app="fraud",subscription="per-user",partition="3"} -1"#,
             r#"turbine_dlq_messages_total{app="fraud",subscription="per-user",partition="3",phase="deserialize",action="dead_lettered"} 2"#,
             r#"turbine_api_unauthorized_total{app="fraud"} 1"#,
         ] {

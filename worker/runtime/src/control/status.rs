@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use turbine_crds::control::{TaskHalt, TaskState, TaskStatus};
+use turbine_crds::control::{TaskHalt, TaskState, TaskStatus, Verdict};
 use turbine_protocol::Task;
 
 use crate::clock::Clock;
@@ -68,6 +68,8 @@ impl TaskCell {
             records: 0,
             dead_letters: 0,
             late_rows: 0,
+            placement: Verdict::Unknown,
+            misplaced: 0,
             halt: None,
         };
         let moved = clock.monotonic();

@@ -2,6 +2,7 @@ use thiserror::Error;
 use turbine_engine::RowFault;
 
 use super::json::MAX_NESTING;
+use super::misplaced::Misplaced;
 
 /// Why a record was not taken. The words go into dead letters, logs and conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -82,6 +83,9 @@ pub enum RecordFault {
         /// The text, cut after 64 characters.
         text: String,
     },
+    /// Decoded, and in the wrong partition.
+    #[error("{0}")]
+    Misplaced(Misplaced),
     /// Decoded, and refused by the pipeline.
     #[error(transparent)]
     Row(#[from] RowFault),

@@ -7,7 +7,9 @@
 mod columns;
 mod fault;
 mod json;
+mod misplaced;
 mod time;
 
 pub use fault::RecordFault;
 pub use json::{Decoded, JsonDecoder, MAX_NESTING};
+pub use misplaced::Misplaced;

@@ -68,6 +68,7 @@ pub(super) fn start(start: Start<'_>) -> Result<(Arc<Worker>, Manager), Fatal> {
         pod: start.pod.to_owned(),
         kafka: start.kafka,
         memory: start.memory,
+        counts: None,
         volume,
         on_foreign,
         stop_patience: start.stop_patience,

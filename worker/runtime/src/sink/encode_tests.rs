@@ -35,6 +35,7 @@ fn subscription(message_key: Option<&str>) -> CompiledSubscription {
         idle_timeout_ms: 0,
         idle_policy: IdlePolicy::Hold,
         partition_key: CompiledPartitionKey::Columns(vec!["user".to_owned()]),
+        partition_hash: None,
         on_null_key: OnNullKey::Group,
         windows: vec![CompiledWindow {
             name: "w".to_owned(),

@@ -18,8 +18,22 @@ impl Life<'_> {
     /// Writes the results of all panes that closed; how many there were.
     ///
     /// # Errors
-    /// If a result cannot be encoded, or the producer takes no more.
+    /// If a result cannot be encoded, the producer takes no more, or the topic has grown: then
+    /// records of these windows may lie where nobody reads.
     pub(crate) fn hand_out(&mut self) -> Result<u64, TaskError> {
+        if !self.pipeline.has_closed() {
+            return Ok(0);
+        }
+        self.look_for_growth()?;
+        self.hand_out_known()
+    }
+
+    /// As [`Self::hand_out`], without a look at the topic: for what closed before the record that
+    /// stops the task.
+    ///
+    /// # Errors
+    /// If a result cannot be encoded, or the producer takes no more.
+    pub(crate) fn hand_out_known(&mut self) -> Result<u64, TaskError> {
         let closed = self.pipeline.drain_closed()?;
         if closed.is_empty() {
             return Ok(0);

@@ -8,7 +8,7 @@ use turbine_crds::app::{OnError, OnNullKey};
 use turbine_crds::compiled::CompiledStart;
 use turbine_crds::control::TaskState as Phase;
 use turbine_engine::{Clocks, Pipeline, PipelineSpec};
-use turbine_kafka::{OutputProducer, PartitionReader, TopicPresence};
+use turbine_kafka::{OutputProducer, PartitionReader};
 use turbine_protocol::start::{
     BrokerEvidence, Notice, StartDecision, StartFrom, StartInputs, StoreEvidence, decide,
 };
@@ -17,6 +17,7 @@ use turbine_state::{FoundStore, TaskState};
 
 use super::error::TaskError;
 use super::life::{Life, Parts};
+use super::placement::{count_changed, placement};
 use super::setup::TaskSetup;
 use super::spec::{SpecFault, pipeline_spec};
 use crate::control::assignment::count_refusal;
@@ -37,7 +38,7 @@ pub(super) fn begin<'a>(
     cell.enter(Step::Starting);
     let subscription = &*setup.subscription;
     let topic: TopicName = subscription.topic.parse()?;
-    let spec = pipeline_spec(subscription)?;
+    let spec = pipeline_spec(subscription, placement(setup))?;
     let decoder =
         JsonDecoder::new(&subscription.columns, &subscription.event_time).ok_or_else(|| {
             SpecFault::NoEventTime {
@@ -110,21 +111,10 @@ pub(super) fn begin<'a>(
 
 fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {
     let expected = setup.plan.partitions;
-    match setup.admin.topic(topic, setup.limits.broker_wait)? {
-        TopicPresence::Missing => {
-            return Err(turbine_kafka::KafkaError::TopicMissing {
-                topic: topic.clone(),
-            }
-            .into());
-        }
-        TopicPresence::Present(layout) if layout.partitions != expected => {
-            return Err(TaskError::CountDiffers {
-                topic: topic.to_string(),
-                expected: expected.get(),
-                found: layout.partitions.get(),
-            });
-        }
-        TopicPresence::Present(_) => {}
+    let now = setup.clock.monotonic();
+    let found = setup.counts.fresh(topic, now, setup.limits.broker_wait)?;
+    if found != expected {
+        return Err(count_changed(setup, topic.as_str(), found, None));
     }
     match count_refusal(topic.as_str(), expected) {
         Some(refusal) => Err(TaskError::Count(refusal)),

@@ -11,6 +11,7 @@ use turbine_protocol::start::StartRefusal;
 use turbine_protocol::{Category, Fault, Offset};
 use turbine_state::StateError;
 
+use super::placement::Growth;
 use super::spec::SpecFault;
 use crate::decode::RecordFault;
 use crate::sink::EncodeError;
@@ -49,10 +50,46 @@ pub enum TaskError {
         /// The topic of the subscription.
         expected: String,
     },
-    /// The input's count is not that of the layout.
+    /// A record in the wrong partition, where such records stop the task.
     #[error(
-        "topic `{topic}` has {found} partitions, the layout has {expected}: keys have moved \
-         between partitions; nothing is read until the layout follows"
+        "{topic}/{partition} at offset {offset}: {fault}. It touched no state, and everything in \
+         front of it is committed. Correct the producer and move on with `onError: skip` or \
+         `onError: dlq`"
+    )]
+    Misplaced {
+        /// The input.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// The record.
+        offset: Offset,
+        /// Where it belongs.
+        fault: RecordFault,
+    },
+    /// The input has more partitions than the layout.
+    #[error("{0}")]
+    TopicGrown(Growth),
+    /// A record lies wrong by the known count, and nobody says whether that still holds.
+    #[error(
+        "{topic}/{partition} at offset {offset}: the record belongs to another partition, unless \
+         the topic has grown, and its partition count cannot be read: {source}. The task waits in \
+         front of the record and asks again"
+    )]
+    CountUnknown {
+        /// The input.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// The record.
+        offset: Offset,
+        /// The broker's words.
+        source: Box<KafkaError>,
+    },
+    /// The input has fewer partitions than the layout.
+    #[error(
+        "topic `{topic}` has {found} partitions, the layout has {expected}: it was deleted and \
+         made anew, or this is another cluster; nothing is read. Give the subscription a new name \
+         to begin without state"
     )]
     CountDiffers {
         /// The input.
@@ -119,7 +156,12 @@ impl TaskError {
     #[must_use]
     pub fn halt(&self) -> TaskHalt {
         let offset = match self {
-            Self::BadRecord { offset, .. } => Some(offset.get()),
+            Self::BadRecord { offset, .. }
+            | Self::Misplaced { offset, .. }
+            | Self::CountUnknown { offset, .. }
+            | Self::TopicGrown(Growth {
+                at: Some(offset), ..
+            }) => Some(offset.get()),
             _ => None,
         };
         TaskHalt {
@@ -143,13 +185,15 @@ impl Fault for TaskError {
     fn category(&self) -> Category {
         match self {
             Self::BadRecord { .. }
+            | Self::Misplaced { .. }
             | Self::Count(_)
             | Self::Spec(_)
             | Self::Name(_)
             | Self::NoDeadLetterTopic { .. } => Category::User,
-            Self::CountDiffers { .. } => Category::Kafka,
+            Self::CountDiffers { .. } | Self::TopicGrown(_) => Category::Kafka,
             Self::OtherTopic { .. } => Category::User,
             Self::Result(error) | Self::Kafka(error) => error.category(),
+            Self::CountUnknown { source, .. } => source.category(),
             Self::State(error) => error.category(),
             Self::Refused(error) => error.category(),
             Self::Restore(error) => of_engine(error.category()),
@@ -164,6 +208,9 @@ impl Fault for TaskError {
     fn reason(&self) -> &'static str {
         match self {
             Self::BadRecord { .. } => "BadRecord",
+            Self::Misplaced { .. } => "Misplaced",
+            Self::TopicGrown(_) => "TopicGrown",
+            Self::CountUnknown { .. } => "PartitionCountUnknown",
             Self::Result(_) => "ResultRefused",
             Self::Count(_) => "PartitionCountInvalid",
             Self::CountDiffers { .. } => "PartitionCountChanged",
@@ -186,9 +233,12 @@ impl Fault for TaskError {
             Self::Kafka(error) => error.passes_by_itself(),
             Self::State(error) => error.passes_by_itself(),
             Self::Refused(error) => error.passes_by_itself(),
+            Self::CountUnknown { .. } => true,
             // What made it panic may have been passing; the supervisor counts.
             Self::Panicked { .. } => true,
             Self::BadRecord { .. }
+            | Self::Misplaced { .. }
+            | Self::TopicGrown(_)
             | Self::Result(_)
             | Self::Count(_)
             | Self::CountDiffers { .. }

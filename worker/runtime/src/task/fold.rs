@@ -41,15 +41,34 @@ impl Origins {
     }
 }
 
+/// Why a task stops in front of a record.
+#[derive(Debug)]
+enum Stop {
+    /// The record cannot be used.
+    Fault(RecordFault),
+    /// Whether it can be used is another question.
+    Task(TaskError),
+}
+
 /// Records of one batch that could not be used.
 #[derive(Debug, Default)]
 struct Bad {
     /// In front of this one the task stops.
-    stop: Option<(usize, RecordFault)>,
+    stop: Option<(usize, Stop)>,
     /// Dropped or dead-lettered, as `onError` says.
     passed: Vec<(usize, RecordFault)>,
     /// Dead-lettered because they have no partition key.
     keyless: Vec<usize>,
+}
+
+impl Bad {
+    /// What lies behind the record in front of which the task stops is read again, and judged then.
+    fn forget_what_is_read_again(&mut self) {
+        if let Some((stop, _)) = &self.stop {
+            self.passed.retain(|(record, _)| record < stop);
+            self.keyless.retain(|record| record < stop);
+        }
+    }
 }
 
 impl Life<'_> {
@@ -67,13 +86,18 @@ impl Life<'_> {
         self.metrics
             .process
             .observe(decoded_at.elapsed().as_secs_f64());
+        bad.forget_what_is_read_again();
         self.pass_on(records, &bad)?;
 
         let (taken, position, stopped) = match bad.stop {
             None => (records.len(), records.next_offset(), None),
-            Some((index, fault)) => {
+            Some((index, stop)) => {
                 let offset = records.offset(index)?;
-                (index, offset, Some(self.bad_record(offset, fault)))
+                let error = match stop {
+                    Stop::Fault(fault) => self.bad_record(offset, fault),
+                    Stop::Task(error) => error,
+                };
+                (index, offset, Some(error))
             }
         };
         self.position = position;
@@ -88,11 +112,22 @@ impl Life<'_> {
     }
 
     fn bad_record(&self, offset: Offset, fault: RecordFault) -> TaskError {
-        TaskError::BadRecord {
-            topic: self.topic.to_string(),
-            partition: self.setup.plan.task.partition.get(),
-            offset,
-            fault,
+        let topic = self.topic.to_string();
+        let partition = self.setup.plan.task.partition.get();
+        if matches!(fault, RecordFault::Misplaced(_)) {
+            TaskError::Misplaced {
+                topic,
+                partition,
+                offset,
+                fault,
+            }
+        } else {
+            TaskError::BadRecord {
+                topic,
+                partition,
+                offset,
+                fault,
+            }
         }
     }
 
@@ -109,7 +144,7 @@ impl Life<'_> {
             ) {
                 (Ok(()), _) => origins.took(index),
                 (Err(fault), OnError::Fail) => {
-                    bad.stop = Some((index, fault));
+                    bad.stop = Some((index, Stop::Fault(fault)));
                     break;
                 }
                 (Err(fault), OnError::Skip | OnError::Dlq) => {
@@ -137,6 +172,8 @@ impl Life<'_> {
             }
         };
         let now = self.setup.clock.wall_ms();
+        // Whether the topic was asked since the batch was read, and had not grown.
+        let mut unmoved = false;
         let mut from = 0;
         while from < rows {
             let left = rows - from;
@@ -148,10 +185,37 @@ impl Life<'_> {
                 event_times: &event_times,
                 record_keys: record_keys.as_ref(),
             };
-            let outcome = self.pipeline.process(input, now)?;
+            let mut outcome = if unmoved {
+                self.pipeline.process_unmoved(input, now)?
+            } else {
+                self.pipeline.process(input, now)?
+            };
             self.count(&outcome);
+            if let Some(first) = outcome.first_observed.take() {
+                let record = origins.record_of(from + first.row);
+                let fault = self.record_fault(records, record, first.fault);
+                self.observed(outcome.observed_misplaced, records.offset(record)?, &fault);
+            }
+            let suspect = outcome
+                .row_errors
+                .pop_if(|error| !unmoved && matches!(error.fault, RowFault::Misplaced { .. }));
             for error in outcome.row_errors {
-                self.sort_bad(origins.record_of(from + error.row), error.fault, bad);
+                let record = origins.record_of(from + error.row);
+                let fault = self.record_fault(records, record, error.fault);
+                self.sort_bad(record, fault, bad);
+            }
+            if let Some(suspect) = suspect {
+                let record = origins.record_of(from + suspect.row);
+                let offset = records.offset(record)?;
+                if let Err(error) = self.confirm_count(offset) {
+                    bad.stop = Some((record, Stop::Task(error)));
+                    break;
+                }
+                unmoved = true;
+                let fault = self.record_fault(records, record, suspect.fault);
+                self.condemn(offset, &fault);
+                from += suspect.row;
+                continue;
             }
             // The engine stops at the first row in error if errors are to stop the task; a row
             // without a key may still be one that does not.
@@ -168,12 +232,15 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn sort_bad(&self, record: usize, fault: RowFault, bad: &mut Bad) {
+    fn sort_bad(&self, record: usize, fault: RecordFault, bad: &mut Bad) {
         let subscription = &self.setup.subscription;
+        if matches!(fault, RecordFault::Misplaced(_)) {
+            self.count_misplaced(1);
+        }
         match (&fault, subscription.on_null_key, subscription.on_error) {
-            (RowFault::NullKey, OnNullKey::Dlq, _) => bad.keyless.push(record),
-            (_, _, OnError::Fail) => bad.stop = Some((record, fault.into())),
-            (_, _, OnError::Skip | OnError::Dlq) => bad.passed.push((record, fault.into())),
+            (RecordFault::Row(RowFault::NullKey), OnNullKey::Dlq, _) => bad.keyless.push(record),
+            (_, _, OnError::Fail) => bad.stop = Some((record, Stop::Fault(fault))),
+            (_, _, OnError::Skip | OnError::Dlq) => bad.passed.push((record, fault)),
         }
     }
 
@@ -298,7 +365,7 @@ impl Life<'_> {
 
 fn phase(fault: &RecordFault) -> Phase {
     match fault {
-        RecordFault::Row(_) => Phase::Processing,
+        RecordFault::Row(_) | RecordFault::Misplaced(_) => Phase::Processing,
         RecordFault::NoValue
         | RecordFault::Empty
         | RecordFault::NotUtf8 { .. }

@@ -136,17 +136,19 @@ impl<'a> Life<'a> {
                 let started = Instant::now();
                 let stopped_at = self.take(&batch)?;
                 drop(batch);
-                self.hand_out()?;
-                self.metrics.batch.observe(started.elapsed().as_secs_f64());
                 if let Some(bad) = stopped_at {
+                    self.hand_out_known()?;
                     if self.open.is_some() {
                         self.commit(stop)?;
                     }
                     self.publish();
                     return Err(bad);
                 }
+                self.hand_out()?;
+                self.metrics.batch.observe(started.elapsed().as_secs_f64());
             }
             if self.commit_due() {
+                self.look_for_growth()?;
                 self.commit(stop)?;
             }
             self.publish();
@@ -218,6 +220,7 @@ impl<'a> Life<'a> {
             self.touched(0);
         }
         if self.open.is_none() {
+            self.look_for_growth()?;
             // Markers of transactions move the position without a record.
             self.position = self.reader.position();
             if now.saturating_sub(self.offset_committed) >= RENEW_RECEIPT {
@@ -279,7 +282,10 @@ impl<'a> Life<'a> {
                 })
                 .halt()
             });
+        let placement = self.pipeline.verdict();
+        self.metrics.placement.set(placement.number().into());
         self.cell.update(|status| {
+            status.placement = placement;
             status.position = committed.map(Offset::get);
             status.end_offset = end.map(Offset::get);
             status.frontier_ms = frontier;

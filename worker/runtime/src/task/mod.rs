@@ -1,16 +1,20 @@
 //! One task: a partition of a subscription, on a thread of its own.
 
 mod begin;
+mod counts;
 mod error;
 mod fold;
 mod life;
+mod placement;
 mod setup;
 mod spec;
 mod stop;
 mod thread;
 
+pub use counts::{CountWatch, PartitionCounts};
 pub use error::TaskError;
 pub(crate) use life::{LINK_PATIENCE, Life};
+pub use placement::Growth;
 pub use setup::{Limits, TaskSetup};
 pub use spec::{SpecFault, pipeline_spec};
 pub use stop::StopSignal;

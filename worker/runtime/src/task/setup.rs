@@ -9,6 +9,7 @@ use turbine_state::StateVolume;
 
 use crate::clock::Clock;
 use crate::control::assignment::TaskPlan;
+use crate::task::CountWatch;
 
 /// Bounds of one task's work.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +61,8 @@ pub struct TaskSetup {
     pub kafka: KafkaSettings,
     /// For questions to the broker; one for all tasks.
     pub admin: Arc<Admin>,
+    /// How many partitions topics have; one for all tasks.
+    pub counts: Arc<CountWatch>,
     /// Memory of its clients.
     pub queues: QueueBudget,
     /// Where its state lies.

@@ -41,11 +41,14 @@ pub enum SpecFault {
     Engine(#[from] engine::SpecError),
 }
 
-/// The engine's spec of a subscription.
+/// The engine's spec of a subscription, for a task whose records lie as `placement` says.
 ///
 /// # Errors
 /// If the subscription cannot be run.
-pub fn pipeline_spec(of: &CompiledSubscription) -> Result<engine::PipelineSpec, SpecFault> {
+pub fn pipeline_spec(
+    of: &CompiledSubscription,
+    placement: engine::Placement,
+) -> Result<engine::PipelineSpec, SpecFault> {
     let columns = of
         .columns
         .iter()
@@ -78,6 +81,7 @@ pub fn pipeline_spec(of: &CompiledSubscription) -> Result<engine::PipelineSpec, 
             OnError::Fail => engine::OnRowError::Stop,
             OnError::Skip | OnError::Dlq => engine::OnRowError::Continue,
         },
+        placement: Some(placement),
         windows: of
             .windows
             .iter()

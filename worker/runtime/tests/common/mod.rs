@@ -214,6 +214,7 @@ impl Bed {
             pod: "a-0".to_owned(),
             kafka: self.broker.settings().unwrap(),
             memory: Memory::of(512 << 20),
+            counts: None,
             volume: StateVolume::open(&self.folder.path().join("state"), budget).unwrap(),
             on_foreign: OnForeign::Refuse,
             stop_patience: Duration::from_secs(10),
