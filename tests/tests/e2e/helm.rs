@@ -40,8 +40,10 @@ const VARIANTS: &[&[&str]] = &[
         "topologySpreadConstraints[0].maxSkew=1",
         "topologySpreadConstraints[0].topologyKey=zone",
         "topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
+        "topologySpreadConstraints[0].labelSelector.matchLabels.team=streams",
         "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
         "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey=zone",
+        "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector.matchLabels.team=streams",
     ],
 ];
 

@@ -68,9 +68,9 @@ impl Misplaced {
 
 /// How many bytes `own` has, if it is the integer in binary form that `key` is in decimal.
 fn binary_form_of(own: &[u8], key: &[u8]) -> Option<u8> {
-    let (bytes, number) = match *own {
-        [a, b, c, d] => (4, i64::from(i32::from_be_bytes([a, b, c, d]))),
-        [a, b, c, d, e, f, g, h] => (8, i64::from_be_bytes([a, b, c, d, e, f, g, h])),
+    let (bytes, number) = match own.len() {
+        4 => (4, i64::from(i32::from_be_bytes(own.try_into().ok()?))),
+        8 => (8, i64::from_be_bytes(own.try_into().ok()?)),
         _ => return None,
     };
     (canonical_key(KeyValue::Int64(number)) == key).then_some(bytes)
