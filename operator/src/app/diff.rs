@@ -65,6 +65,18 @@ pub fn holds(live: &Value, wanted: &Value) -> bool {
     covers(live, wanted, false)
 }
 
+/// Whether a list in `live` has more items than `wanted` has there.
+pub fn has_more_items(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().any(|(key, wanted)| {
+            live.get(key)
+                .is_some_and(|live| has_more_items(live, wanted))
+        }),
+        (Value::Array(live), Value::Array(wanted)) => live.len() > wanted.len(),
+        _ => false,
+    }
+}
+
 fn covers(live: &Value, wanted: &Value, quantities: bool) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {

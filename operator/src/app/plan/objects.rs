@@ -93,6 +93,15 @@ pub(super) fn apply(known: &Known<'_>, mut built: Built, size: &TemplateSize) ->
     if diff::holds(live, &built.object) {
         return None;
     }
+    // An apply never takes away what another hand has put into a list, so it would be repeated for ever. Nothing hangs on
+    // this object's identity.
+    if built.kind == Kind::Service && diff::has_more_items(&live["spec"], &built.object["spec"]) {
+        return Some(Act::DeleteOrphan {
+            kind: built.kind,
+            name: built.name,
+            uid: uid_of(live).to_owned(),
+        });
+    }
     let replicas = |object: &serde_json::Value| {
         object
             .pointer("/spec/replicas")

@@ -436,3 +436,25 @@ async fn a_volume_that_does_not_come_is_named_with_the_scheduler_s_words() {
         assert!(message.contains(word), "{message}");
     }
 }
+
+#[tokio::test]
+async fn a_port_that_somebody_added_to_the_service_is_gone_after_one_pass() {
+    let world = running().await;
+    let service = |world: &Memories| {
+        world.with(|state| state.get(Kind::Service, "a-workers").unwrap().clone())
+    };
+    let before = service(&world);
+    world.with(|state| {
+        state.change(Kind::Service, "a-workers", |service| {
+            let ports = service["spec"]["ports"].as_array_mut().unwrap();
+            ports.push(json!({"name": "x", "port": 1}));
+        });
+    });
+    world.settle("a").await;
+    let after = service(&world);
+    assert_eq!(after["spec"], before["spec"]);
+    assert_ne!(
+        after["metadata"]["uid"], before["metadata"]["uid"],
+        "an apply would have left the port where it was"
+    );
+}
