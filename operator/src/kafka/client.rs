@@ -37,7 +37,7 @@ pub struct LiveKafka {
 
 #[derive(Debug)]
 struct Client {
-    admin: Arc<Admin>,
+    admin: Mutex<Arc<Admin>>,
     turns: Semaphore,
     state: Mutex<State>,
 }
@@ -82,7 +82,7 @@ impl LiveKafka {
         let settings = settings(access)?;
         let admin = Admin::open(&settings).map_err(|error| fault(&error))?;
         let client = Arc::new(Client {
-            admin: Arc::new(admin),
+            admin: Mutex::new(Arc::new(admin)),
             turns: Semaphore::new(AT_ONCE),
             state: Mutex::default(),
         });
@@ -96,7 +96,7 @@ impl LiveKafka {
         call: impl FnOnce(&Admin) -> Result<T, KafkaError> + Send + 'static,
     ) -> Result<T, KafkaFault> {
         let client = self.client(access)?;
-        {
+        let failed_last = {
             let mut state = lock(&client.state);
             state.used = Some(Instant::now());
             if let Some((at, fault)) = &state.silent
@@ -104,7 +104,8 @@ impl LiveKafka {
             {
                 return Err(fault.clone());
             }
-        }
+            state.silent.is_some()
+        };
         let turn = tokio::time::timeout(TURN, client.turns.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(KafkaFault {
@@ -117,8 +118,20 @@ impl LiveKafka {
                 passes_by_itself: true,
             });
         };
-        let admin = Arc::clone(&client.admin);
-        let answer = tokio::task::spawn_blocking(move || call(&admin)).await;
+        // A client that a broker's long pause has cut off may stay cut off (seen with TLS and SCRAM), so after a failure the next
+        // question goes through a new one.
+        let anew = failed_last.then(|| settings(access)).transpose()?;
+        let held = Arc::clone(&client);
+        let answer = tokio::task::spawn_blocking(move || {
+            if let Some(settings) = anew {
+                let fresh = Arc::new(Admin::open(&settings)?);
+                let former = std::mem::replace(&mut *lock(&held.admin), fresh);
+                drop(former);
+            }
+            let admin = Arc::clone(&lock(&held.admin));
+            call(&admin)
+        })
+        .await;
         let result = match answer {
             Ok(answer) => answer.map_err(|error| fault(&error)),
             Err(error) => Err(KafkaFault {
