@@ -79,7 +79,7 @@ component_tests() {
   status=${PIPESTATUS[0]}
   count "$logs/real.log"
   if is_root; then
-    small=$(mktemp -d) && mount -t tmpfs -o size=64m small "$small" || return 1
+    small=$(mktemp -d) && mount -t tmpfs -o size=32m small "$small" || return 1
     TURBINE_SMALL_VOLUME=$small cargo_test --test store -- --ignored "${names[@]}" 2>&1 | tee "$logs/full.log"
     ((status |= PIPESTATUS[0]))
     count "$logs/full.log"
