@@ -267,36 +267,14 @@ impl KafkaSettings {
         config
     }
 
-    /// For a look at a topic's records. The client wants a group even where none is joined;
-    /// nothing is stored or committed under it.
-    pub(crate) fn scan(&self, budget: QueueBudget) -> ClientConfig {
+    /// What every reader of records has: nothing is committed or stored by the client, and its queue stays within its memory.
+    fn reading(&self, group: &str, budget: QueueBudget) -> ClientConfig {
         let mut config = self.common();
-        config.set("group.id", "turbine-cli");
+        config.set("group.id", group);
         config.set("enable.auto.commit", "false");
         config.set("enable.auto.offset.store", "false");
-        // Where retention was faster than we, what is left is looked at.
-        config.set("auto.offset.reset", "earliest");
         config.set("isolation.level", "read_committed");
         config.set("enable.partition.eof", "true");
-        let bound = Bound::of(budget.read_bytes);
-        config.set("queued.max.messages.kbytes", bound.kbytes.to_string());
-        config.set("queued.min.messages", bound.records.to_string());
-        self.default_to(&mut config, &["fetch.queue.backoff.ms"], "5");
-        self.default_to(&mut config, &["fetch.wait.max.ms"], "100");
-        config
-    }
-
-    pub(crate) fn reader(&self, group: &GroupId, budget: QueueBudget) -> ClientConfig {
-        let mut config = self.common();
-        config.set("group.id", group.as_str());
-        config.set("enable.auto.commit", "false");
-        config.set("enable.auto.offset.store", "false");
-        config.set("auto.offset.reset", "error");
-        config.set("isolation.level", "read_committed");
-        config.set("enable.partition.eof", "true");
-        // Nobody is a member of the group, so nothing depends on how often we poll; the limit
-        // would only stop fetching after a long restore.
-        config.set("max.poll.interval.ms", "86400000");
         let bound = Bound::of(budget.read_bytes);
         config.set("queued.max.messages.kbytes", bound.kbytes.to_string());
         // Fetching stops at either bound.
@@ -307,6 +285,23 @@ impl KafkaSettings {
         // The default of a second stalls a full queue that long after it has room again.
         self.default_to(&mut config, &["fetch.queue.backoff.ms"], "5");
         self.default_to(&mut config, &["fetch.wait.max.ms"], "100");
+        config
+    }
+
+    /// For a look at a topic's records. The client wants a group even where none is joined.
+    pub(crate) fn scan(&self, budget: QueueBudget) -> ClientConfig {
+        let mut config = self.reading("turbine-cli", budget);
+        // Where retention was faster than we, what is left is looked at.
+        config.set("auto.offset.reset", "earliest");
+        config
+    }
+
+    pub(crate) fn reader(&self, group: &GroupId, budget: QueueBudget) -> ClientConfig {
+        let mut config = self.reading(group.as_str(), budget);
+        config.set("auto.offset.reset", "error");
+        // Nobody is a member of the group, so nothing depends on how often we poll; the limit
+        // would only stop fetching after a long restore.
+        config.set("max.poll.interval.ms", "86400000");
         config
     }
 
