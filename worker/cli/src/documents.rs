@@ -7,8 +7,9 @@ use std::{fmt, fs};
 use serde::Deserialize;
 use serde_yaml::Value;
 use turbine_crds::app::TurbineApp;
+use turbine_crds::rules;
 
-use crate::{form, truth};
+use crate::{form, yaml11};
 
 const API_GROUP: &str = "turbine.dev";
 const API_VERSION: &str = "turbine.dev/v1alpha1";
@@ -31,6 +32,25 @@ pub(crate) struct Document {
     /// File and name of the object, for the beginning of a line.
     pub(crate) place: Place,
     pub(crate) content: Content,
+}
+
+impl Document {
+    /// Adds mistakes of the text that the app was read from.
+    fn add(&mut self, mistakes: &[String]) {
+        if mistakes.is_empty() {
+            return;
+        }
+        match &mut self.content {
+            Content::App(app) => {
+                let broken = rules::validate(app).err().unwrap_or_default();
+                let broken = broken.iter().map(ToString::to_string);
+                self.content =
+                    Content::Unreadable(mistakes.iter().cloned().chain(broken).collect());
+            }
+            Content::Unreadable(others) => others.extend_from_slice(mistakes),
+            Content::Other(_) => {}
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -83,12 +103,12 @@ fn parse(file: &str, text: &str) -> Result<Vec<Document>, ReadError> {
         value.apply_merge()?;
         let before = documents.len();
         collect(file, &format!("document {}", at + 1), value, &mut documents);
-        if let Some(mistake) = texts.get(at).and_then(|text| truth::first_bare_word(text)) {
-            for document in documents.iter_mut().skip(before) {
-                if matches!(document.content, Content::App(_)) {
-                    document.content = Content::Unreadable(vec![mistake.clone()]);
-                }
-            }
+        let bare = texts
+            .get(at)
+            .map(|text| yaml11::bare_truth_values(text))
+            .unwrap_or_default();
+        for document in documents.iter_mut().skip(before) {
+            document.add(&bare);
         }
     }
     Ok(documents)

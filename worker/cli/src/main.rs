@@ -18,8 +18,8 @@ mod placement;
 mod produce;
 mod progress;
 mod table;
-mod truth;
 mod validate;
+mod yaml11;
 
 use assignment::AssignmentVerb;
 use placement::PlacementVerb;

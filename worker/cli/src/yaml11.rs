@@ -2,46 +2,57 @@
 
 const WORDS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
 
-/// The first value of a field that is such a word without quotes, as a message.
-pub(crate) fn first_bare_word(text: &str) -> Option<String> {
-    text.lines().find_map(|line| {
-        let content = line.split(" #").next().unwrap_or_default();
-        let content = content.trim_start().trim_start_matches("- ");
-        if content.starts_with('#') {
-            return None;
-        }
-        fields(content).find_map(|(name, value)| {
-            let is_word = WORDS.iter().any(|word| value.eq_ignore_ascii_case(word));
-            is_word.then(|| {
-                format!(
-                    "`{name}: {value}` is a truth value for kubectl, which reads YAML 1.1; write `{name}: \"{value}\"`"
-                )
-            })
+/// Every such word that stands without quotes as the value of a field or as an item of a list, as a message.
+pub(crate) fn bare_truth_values(text: &str) -> Vec<String> {
+    text.lines()
+        .map(|line| line.split(" #").next().unwrap_or_default().trim())
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(values)
+        .filter(|(_, value)| WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)))
+        .map(|(name, value)| {
+            let (given, quoted) = match name {
+                Some(name) => (format!("{name}: {value}"), format!("{name}: \"{value}\"")),
+                None => (value.to_owned(), format!("\"{value}\"")),
+            };
+            format!(
+                "`{given}` is a truth value for kubectl, which reads YAML 1.1; write `{quoted}`"
+            )
         })
-    })
+        .collect()
 }
 
-/// Fields of a line with their bare values: of a block, or of a map in braces.
-fn fields(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    line.split(['{', ',', '}']).filter_map(|part| {
-        let (name, value) = part.split_once(": ")?;
-        Some((name.trim(), value.trim()))
-    })
+/// The bare values of a line, those of a field with its name: of a block, or of maps and lists in brackets.
+fn values(line: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
+    line.split(['{', '}', '[', ']', ','])
+        .map(|part| part.trim().trim_start_matches("- ").trim())
+        .map(|part| match part.split_once(": ") {
+            Some((name, value)) => (Some(name.trim()), value.trim()),
+            None => (None, part),
+        })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::first_bare_word;
+    use super::bare_truth_values;
 
     #[test]
-    fn a_bare_word_is_named() {
+    fn bare_words_are_named() {
         for (text, named) in [
-            ("as: n", "`as: n`"),
-            ("- {count: {}, as: y}", "`as: y`"),
-            ("a: b\ntopic: Yes  # really", "`topic: Yes`"),
+            ("as: n", vec!["`as: n`"]),
+            ("- {count: {}, as: y}", vec!["`as: y`"]),
+            ("a: b\ntopic: Yes  # really", vec!["`topic: Yes`"]),
+            ("keys: [user, n]", vec!["`n`"]),
+            ("keys:\n  - Off\n  - user", vec!["`Off`"]),
+            (
+                "- {name: y, type: int64}\nas: no",
+                vec!["`name: y`", "`as: no`"],
+            ),
         ] {
-            let found = first_bare_word(text).unwrap_or_default();
-            assert!(found.starts_with(named), "{text}: {found}");
+            let found = bare_truth_values(text);
+            assert_eq!(found.len(), named.len(), "{text}: {found:?}");
+            for (found, named) in found.iter().zip(named) {
+                assert!(found.starts_with(named), "{text}: {found}");
+            }
         }
     }
 
@@ -50,10 +61,11 @@ mod tests {
         for text in [
             "as: \"n\"",
             "as: 'off'",
+            "keys: ['n', \"y\"]",
             "as: north\nb: {name: noon}",
             "# as: n",
         ] {
-            assert_eq!(first_bare_word(text), None, "{text}");
+            assert_eq!(bare_truth_values(text), Vec::<String>::new(), "{text}");
         }
     }
 }
