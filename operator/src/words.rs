@@ -84,6 +84,7 @@ pub enum Trouble {
         message: String,
         category: Category,
         person_must_act: bool,
+        about_topics: bool,
     },
 }
 
@@ -106,6 +107,19 @@ impl Trouble {
             message: fault.to_string(),
             category: fault.category(),
             person_must_act: !fault.passes_by_itself(),
+            about_topics: fault.category() == Category::Kafka,
+        }
+    }
+
+    /// A fault met while acting on the broker. Also where the user has to mend it, it is about topics.
+    #[must_use]
+    pub fn act_on_topics(fault: &KafkaFault) -> Self {
+        Self::Act {
+            reason: fault.reason,
+            message: fault.to_string(),
+            category: fault.category,
+            person_must_act: !fault.passes_by_itself,
+            about_topics: true,
         }
     }
 
@@ -156,10 +170,7 @@ impl Trouble {
             | Self::CountNotDivisor { .. }
             | Self::CountNotAsAsked { .. }
             | Self::OutputCountNotAsAsked { .. } => true,
-            // What the broker says of a topic is the user's to mend and still about topics.
-            Self::Act {
-                category, reason, ..
-            } => *category == Category::Kafka || reason.starts_with("Topic"),
+            Self::Act { about_topics, .. } => *about_topics,
             Self::InvalidSpec(_)
             | Self::ChangeRefused(_)
             | Self::AcceptedUnreadable { .. }

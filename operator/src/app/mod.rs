@@ -326,7 +326,10 @@ async fn decide(world: &World, looked: &Looked, now: Timestamp) -> Result<Round,
             error @ (ClusterError::Conflict { .. } | ClusterError::Unavailable { .. }),
         )) => Err(error),
         Err(error) => {
-            let trouble = Trouble::act(&error);
+            let trouble = match &error {
+                ActError::Kafka(fault) => Trouble::act_on_topics(fault),
+                ActError::Cluster(_) | ActError::Defect(_) => Trouble::act(&error),
+            };
             if fault.as_ref() == Some(&trouble) {
                 return Ok(rest(Pace::Blocked));
             }

@@ -240,41 +240,27 @@ pub(super) fn progress(
     trouble: Option<&Trouble>,
     goal: &Goal<'_>,
 ) {
-    let plea = standing
-        .workers
-        .as_ref()
-        .and_then(|workers| workers.plea.as_ref());
-    match refused {
-        Some(trouble) => {
-            conditions.set(
-                ConditionType::Stalled,
-                Is::True,
-                trouble.reason(),
-                trouble.to_string(),
-            );
-        }
-        None if !goal.rescale.is_empty() => {
-            conditions.set(
-                ConditionType::Stalled,
-                Is::True,
-                "RescaleNotSupported",
-                goal.rescale.join("; "),
-            );
-        }
-        None if plea.is_some() => {
-            let (reason, message) = plea.map_or_else(Default::default, |plea| {
-                (plea.reason.clone(), plea.message.clone())
-            });
+    let plea = || {
+        let plea = standing.workers.as_ref()?.plea.as_ref()?;
+        Some((plea.reason.clone(), plea.message.clone()))
+    };
+    let stalled = refused
+        .map(|trouble| (trouble.reason().to_owned(), trouble.to_string()))
+        .or_else(|| {
+            (!goal.rescale.is_empty())
+                .then(|| ("RescaleNotSupported".to_owned(), goal.rescale.join("; ")))
+        })
+        .or_else(plea);
+    match stalled {
+        Some((reason, message)) => {
             conditions.set(ConditionType::Stalled, Is::True, &reason, message);
         }
-        None => {
-            conditions.set(
-                ConditionType::Stalled,
-                Is::False,
-                "NotStalled",
-                "nobody has to act",
-            );
-        }
+        None => conditions.set(
+            ConditionType::Stalled,
+            Is::False,
+            "NotStalled",
+            "nobody has to act",
+        ),
     }
     let settled = matches!(phase, Phase::Running | Phase::Suspended | Phase::Failed);
     if settled {

@@ -241,5 +241,6 @@ fn defect(error: &BuildError) -> Trouble {
         message: error.to_string(),
         category: turbine_protocol::Category::Bug,
         person_must_act: true,
+        about_topics: false,
     }
 }
