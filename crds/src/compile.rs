@@ -76,6 +76,7 @@ pub(crate) fn validated(
                 config: topics.config.unwrap_or_default(),
             },
             on_recreate: spec.state.on_recreate.unwrap_or_default(),
+            allow_non_divisor_partitions: spec.allow_non_divisor_partitions.unwrap_or_default(),
         },
         app_id,
         worker: Worker {

@@ -34,6 +34,9 @@ pub struct CompiledApp {
     /// What becomes of state and offsets of an earlier life.
     #[serde(default, skip_serializing_if = "is_adopt")]
     pub on_recreate: OnRecreate,
+    /// Partition counts that do not divide 960 carry keyed state all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_non_divisor_partitions: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]

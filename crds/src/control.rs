@@ -1,7 +1,7 @@
 //! What a worker's control API answers on `/status`, and the paths of that API.
 
 use serde::{Deserialize, Serialize};
-pub use turbine_keygroups::Verdict;
+pub use turbine_keygroups::{MisplacedRecord, Verdict};
 
 /// `GET`, open: the process lives.
 pub const HEALTHZ: &str = "/healthz";
@@ -13,6 +13,16 @@ pub const METRICS: &str = "/metrics";
 pub const STATUS: &str = "/status";
 /// `PUT`, token: an [`crate::assignment::AssignmentDocument`]. 409 if its epoch is below the one that the worker runs.
 pub const ASSIGNMENT: &str = "/assignment";
+/// `POST`, token: a [`ClearPlacement`]; answers a [`PlacementReport`].
+pub const CLEAR_PLACEMENT: &str = "/placement/clear";
+/// Carries the token where `Authorization` cannot: the API server keeps that header to itself when it passes a
+/// request on to a pod.
+pub const TOKEN_HEADER: &str = "turbine-control-token";
+
+/// What follows the app's name in the name of the Secret with the token.
+pub const TOKEN_SUFFIX: &str = "-control";
+/// Key in that Secret, and name of the file in the pod.
+pub const TOKEN_KEY: &str = "token";
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -48,6 +58,9 @@ pub struct TaskStatus {
     /// Records whose key belongs to another partition, since the task started.
     #[serde(default)]
     pub misplaced: u64,
+    /// The first such record, while the verdict stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misplaced_first: Option<MisplacedRecord>,
     pub halt: Option<TaskHalt>,
 }
 
@@ -77,4 +90,79 @@ pub struct TaskHalt {
     pub person_must_act: bool,
     /// Offset in front of which the task stands, if it is about a record.
     pub offset: Option<i64>,
+}
+
+/// Which tasks are looked through, and whether their verdict is then forgotten.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClearPlacement {
+    /// None: all subscriptions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<String>,
+    /// None: all partitions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<i32>,
+    /// Look and report only.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+impl ClearPlacement {
+    /// Whether a task is among those asked for.
+    #[must_use]
+    pub fn takes(&self, subscription: &str, partition: i32) -> bool {
+        let of = |wanted: &Option<String>| wanted.as_deref().is_none_or(|of| of == subscription);
+        of(&self.subscription) && self.partition.is_none_or(|of| of == partition)
+    }
+}
+
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementReport {
+    /// By subscription and partition.
+    pub tasks: Vec<TaskPlacement>,
+}
+
+/// What one task's store holds of other partitions' keys.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskPlacement {
+    pub subscription: String,
+    pub partition: i32,
+    /// Why the task was not looked through; its verdict stands then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The verdict before.
+    pub verdict: Verdict,
+    /// The record that it rested on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misplaced_first: Option<MisplacedRecord>,
+    /// The verdict was forgotten: records are judged anew from here on.
+    pub cleared: bool,
+    /// Stored panes that were looked at.
+    pub panes: u64,
+    /// Panes whose key belongs to another partition.
+    pub foreign_panes: u64,
+    /// Panes that cannot be judged: of a window that the app no longer has, on a partition count that does not divide
+    /// 960.
+    pub unknown_panes: u64,
+    /// The keys of the foreign panes, at most [`MOST_FOREIGN_KEYS`].
+    pub foreign: Vec<ForeignKey>,
+    /// There are more of them.
+    pub more_foreign: bool,
+}
+
+/// Keys that a report names for one task.
+pub const MOST_FOREIGN_KEYS: usize = 10_000;
+
+/// A key in the state of a partition that it does not belong to.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignKey {
+    pub key_group: u16,
+    /// As text, or `0x` and hexadecimal digits where it is none; none for windows that the app no longer has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    pub belongs_to: i32,
+    pub panes: u64,
 }

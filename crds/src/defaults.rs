@@ -34,6 +34,7 @@ fn fill_spec(spec: &mut TurbineAppSpec, name: String) {
     spec.app_id.get_or_insert(name);
     spec.replicas.get_or_insert(1);
     spec.suspend.get_or_insert(false);
+    spec.allow_non_divisor_partitions.get_or_insert(false);
     spec.kafka.properties.get_or_insert_default();
     let worker = spec.worker.get_or_insert_default();
     fill_worker(worker);

@@ -1,6 +1,7 @@
 #!/bin/bash
-# ./run bench worker|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
+# ./run bench worker|placement|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
 #   worker     drains a preloaded topic of 5 million records through a tumbling sum (broker only): events per CPU-second, peak memory
+#   placement  the engine with the check of every row's placement and without it, in turns: what the check costs
 #   operator   1,000 apps in phase Running on fake nodes for 10 minutes: writes, requests, memory
 # ARGUMENTS go to the benchmark program (turbine-bench): ./run bench worker --records 100000
 set -euo pipefail
@@ -10,8 +11,13 @@ what=${1:-}
 cd "$ROOT"
 case $what in
   worker) parts=(kafka) up=("$BED/kafka.sh" up) ;;
+  placement)
+    "$BED/packages.sh" build
+    build_programs
+    exec "$CARGO_TARGET_DIR/release/turbine-bench" placement "$@"
+    ;;
   operator) parts=() up=("$BED/bed.sh" up) ;;
-  *) die "bench: worker or operator; see ./run help bench" ;;
+  *) die "bench: worker, placement or operator; see ./run help bench" ;;
 esac
 "$BED/packages.sh" build
 "$BED/build.sh" "${parts[@]}"

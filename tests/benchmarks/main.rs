@@ -2,6 +2,7 @@
 
 mod machine;
 mod operator;
+mod placement;
 mod stub;
 mod worker;
 
@@ -19,6 +20,8 @@ struct Arguments {
 enum What {
     /// Drains a preloaded topic through a tumbling sum: events per CPU-second, peak memory.
     Worker(worker::Options),
+    /// The engine with the check of every row's placement and without it, in turns: what the check costs.
+    Placement(placement::Options),
     /// Many apps in phase Running on fake nodes: what the operator writes, asks and holds.
     Operator(operator::Options),
 }
@@ -27,6 +30,7 @@ enum What {
 async fn main() -> Result<()> {
     match Arguments::parse().what {
         What::Worker(options) => worker::measure(&options).await,
+        What::Placement(options) => placement::measure(&options),
         What::Operator(options) => operator::measure(&options).await,
     }
 }

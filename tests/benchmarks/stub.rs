@@ -91,6 +91,7 @@ async fn status(
             late_rows: 0,
             placement: Verdict::Unknown,
             misplaced: 0,
+            misplaced_first: None,
             halt: None,
         };
         document.tasks.iter().map(run).collect()

@@ -21,6 +21,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.utils.Utils;
 
 /**
  * What tumbling windows over a topic must have given, computed from the documented rules alone, and compared with an
@@ -34,11 +35,12 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *
  * <p>java -cp "$LIBS/*" Expected.java --bootstrap HOST:PORT --input TOPIC --output TOPIC --size-ms N
  * [--lateness-ms N] [--out-of-orderness-ms N] [--time ts] --key COLUMN... --agg NAME=FUNCTION[:COLUMN]...
- * [--open-windows allowed] [--wait-s N] [--print-expected]
+ * [--open-windows allowed] [--placed] [--wait-s N] [--print-expected]
  *
  * <p>With --output it waits until every window has its result or the time is over, then prints one JSON object with the
  * counts and the first differences; exit status 1 if there is any. `--open-windows allowed` also takes results of windows
- * that the data alone has not closed (an idle source closes by the clock), if they are right.
+ * that the data alone has not closed (an idle source closes by the clock), if they are right. `--placed` leaves out rows
+ * whose first key column, as text, is not placed by murmur2 where the row lies, before any other rule sees them.
  */
 public final class Expected {
   private static final ObjectMapper JSON = new ObjectMapper()
@@ -78,6 +80,8 @@ public final class Expected {
   private final Map<Pane, State> panes = new LinkedHashMap<>();
   private long inputRows;
   private long lateRows;
+  private final boolean placed;
+  private long misplacedRows;
 
   private Expected(Map<String, List<String>> options) {
     this.options = options;
@@ -86,6 +90,7 @@ public final class Expected {
     lateness = number("lateness-ms", 0L);
     outOfOrderness = number("out-of-orderness-ms", 0L);
     time = text("time", "ts");
+    placed = options.containsKey("placed");
     for (String each : options.get("agg")) {
       String[] nameAndRest = each.split("=", 2);
       String[] functionAndColumn = nameAndRest[1].split(":", 2);
@@ -135,7 +140,9 @@ public final class Expected {
 
   private void readInput(String topic) throws Exception {
     try (KafkaConsumer<byte[], byte[]> consumer = consumer()) {
-      for (TopicPartition partition : partitions(consumer, topic)) {
+      List<TopicPartition> all = partitions(consumer, topic);
+      int count = all.size();
+      for (TopicPartition partition : all) {
         List<TopicPartition> one = List.of(partition);
         consumer.assign(one);
         consumer.seekToBeginning(one);
@@ -143,6 +150,10 @@ public final class Expected {
         readToEnd(consumer, one, record -> {
           inputRows++;
           JsonNode row = JSON.readTree(record.value());
+          if (placed && !liesRight(row, partition.partition(), count)) {
+            misplacedRows++;
+            return;
+          }
           long at = row.get(time).bigIntegerValue().longValueExact();
           fold(row, at, highest[0], partition.partition());
           highest[0] = Math.max(highest[0], at);
@@ -150,6 +161,14 @@ public final class Expected {
         close(partition.partition(), highest[0]);
       }
     }
+  }
+
+  /** Whether Kafka's own default partitioner would have put the row's key here. */
+  private boolean liesRight(JsonNode row, int partition, int count) {
+    JsonNode key = row.get(keys.get(0));
+    if (key == null || key.isNull()) return true;
+    byte[] bytes = key.asText().getBytes(java.nio.charset.StandardCharsets.UTF_8);
+    return Utils.toPositive(Utils.murmur2(bytes)) % count == partition;
   }
 
   private boolean reached(long highest, long start) {
@@ -286,6 +305,7 @@ public final class Expected {
     report.set("malformed", malformed);
     report.put("inputRows", inputRows);
     report.put("lateRows", lateRows);
+    report.put("misplacedRows", misplacedRows);
     return report;
   }
 

@@ -26,6 +26,8 @@ pub struct Query {
     pub aggregates: Vec<String>,
     /// Whether results of windows that the data alone has not closed are taken too, if right (idle sources).
     pub open_windows_allowed: bool,
+    /// Rows that murmur2 would have put elsewhere do not count.
+    pub placed_only: bool,
 }
 
 /// The outcome of a comparison.
@@ -48,6 +50,8 @@ pub struct Report {
     pub repeated: u64,
     pub input_rows: u64,
     pub late_rows: u64,
+    /// Rows that were left out because murmur2 would have put them elsewhere.
+    pub misplaced_rows: u64,
     /// The first few.
     pub differences: serde_json::Value,
     pub malformed: Vec<serde_json::Value>,
@@ -114,6 +118,9 @@ impl Query {
         }
         if self.open_windows_allowed {
             command.args(["--open-windows", "allowed"]);
+        }
+        if self.placed_only {
+            command.arg("--placed");
         }
     }
 }

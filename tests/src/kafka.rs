@@ -267,10 +267,33 @@ impl Kafka {
         records: impl IntoIterator<Item = Record>,
         rate: Option<u64>,
     ) -> Result<u64> {
+        // the same place as Kafka's own clients give a key
+        self.produce_by("murmur2_random", topic, records, rate)
+    }
+
+    /// As [`Self::produce`], placed as librdkafka does when nobody chooses a partitioner: by CRC32.
+    ///
+    /// # Errors
+    /// One of them was not taken.
+    pub fn produce_by_crc32(
+        &self,
+        topic: &str,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<u64> {
+        self.produce_by("consistent_random", topic, records, None)
+    }
+
+    fn produce_by(
+        &self,
+        partitioner: &str,
+        topic: &str,
+        records: impl IntoIterator<Item = Record>,
+        rate: Option<u64>,
+    ) -> Result<u64> {
         let mut config = self.config();
-        // the same place as Kafka's own clients give a key; one order per partition even when a request is repeated
+        // one order per partition even when a request is repeated
         config
-            .set("partitioner", "murmur2_random")
+            .set("partitioner", partitioner)
             .set("enable.idempotence", "true")
             .set("linger.ms", "20")
             .set("queue.buffering.max.messages", "1000000")

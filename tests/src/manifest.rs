@@ -112,6 +112,7 @@ impl AppManifest {
             .map(str::to_owned)
             .to_vec(),
             open_windows_allowed: false,
+            placed_only: false,
         }
     }
 }

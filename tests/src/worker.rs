@@ -55,6 +55,16 @@ impl WorkerPlan {
         command
     }
 
+    /// The app's file.
+    pub fn app(&self) -> &Path {
+        &self.app
+    }
+
+    /// Where its state lies.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
     pub fn log(&self) -> &Path {
         &self.log
     }

@@ -10,6 +10,8 @@ mod end_to_end;
 mod growth;
 #[path = "e2e/helm.rs"]
 mod helm;
+#[path = "e2e/misplaced.rs"]
+mod misplaced;
 #[path = "e2e/obstacles.rs"]
 mod obstacles;
 #[path = "e2e/operator.rs"]

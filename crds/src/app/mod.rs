@@ -104,6 +104,10 @@ pub struct TurbineAppSpec {
     /// Stop all workers and keep state and topics. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// Run keyed state on input topics whose partition count does not divide 960. Such an app warns at every start and
+    /// never rescales but to a valid count. `input.partitions` cannot ask for such a count: leave it out. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_non_divisor_partitions: Option<bool>,
     pub kafka: KafkaSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerSpec>,

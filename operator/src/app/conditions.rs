@@ -13,6 +13,10 @@ pub(crate) enum ConditionType {
     TopicsReady,
     Degraded,
     RescaleBlocked,
+    /// Whether records lie where murmur2 puts their keys, by what the workers saw.
+    PlacementVerified,
+    /// There only while keyed state runs on such a count knowingly.
+    NonDivisorPartitions,
 }
 
 /// The three values of a condition.
@@ -73,6 +77,18 @@ impl Conditions {
             Some(of) => *of = next,
             None => self.list.push(next),
         }
+    }
+
+    /// Whether a condition stands.
+    pub(crate) fn stands(&self, type_: ConditionType) -> bool {
+        let type_ = type_.to_string();
+        self.list.iter().any(|of| of.type_ == type_)
+    }
+
+    /// Takes a condition away that means something only while it is there.
+    pub(crate) fn take_away(&mut self, type_: ConditionType) {
+        let type_ = type_.to_string();
+        self.list.retain(|of| of.type_ != type_);
     }
 
     /// The list, in a fixed order.

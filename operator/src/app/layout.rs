@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 use turbine_crds::assignment::{AssignedTask, AssignmentDocument};
+use turbine_crds::rules::FieldError;
 use turbine_crds::status::{LayoutStatus, LayoutSubscription};
 use turbine_crds::validated::ValidatedApp;
 use turbine_keygroups::{Partition, PartitionCount};
@@ -70,12 +71,23 @@ pub fn needed(
     if on_disk.is_none() || wanted != *running {
         layout.epoch += 1;
     }
+    let any_count = app.compiled().allow_non_divisor_partitions;
+    let carries = |count: i32| any_count || PartitionCount::try_from(count).is_ok();
     for subscription in &app.compiled().subscriptions {
-        if layout
+        if let Some(laid) = layout
             .subscriptions
             .iter()
-            .any(|of| of.name == subscription.name)
+            .find(|of| of.name == subscription.name)
         {
+            if !carries(laid.partitions) {
+                return Err(Trouble::ChangeRefused(vec![FieldError {
+                    path: "spec.allowNonDivisorPartitions".to_owned(),
+                    message: format!(
+                        "subscription {} has state on {} partitions, which does not divide 960: leave it true",
+                        laid.name, laid.partitions
+                    ),
+                }]));
+            }
             continue;
         }
         let Some(real) = counts.get(&subscription.topic).copied() else {
@@ -84,7 +96,7 @@ pub fn needed(
                 subscription: subscription.name.clone(),
             });
         };
-        if PartitionCount::try_from(real).is_err() {
+        if !carries(real) {
             return Err(Trouble::CountNotDivisor {
                 topic: subscription.topic.clone(),
                 count: u32::try_from(real).unwrap_or(0),

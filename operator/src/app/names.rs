@@ -32,8 +32,7 @@ pub fn service_account(app: &str) -> String {
     format!("{app}-worker")
 }
 
-/// What follows the app's name in the name of the Secret with the control API's token.
-pub const TOKEN_SUFFIX: &str = "-control";
+pub use turbine_crds::control::TOKEN_SUFFIX;
 
 pub fn token_secret(app: &str) -> String {
     format!("{app}{TOKEN_SUFFIX}")

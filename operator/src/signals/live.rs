@@ -103,9 +103,9 @@ impl Signals for LiveSignals {
             // Good news is an event for Ready only; bad news is one for each condition that brings it.
             let (worth, weight) = match (condition.type_.as_str(), condition.status.as_str()) {
                 ("Ready", "True") => (true, EventType::Normal),
-                ("SpecValid", "False")
+                ("SpecValid" | "PlacementVerified", "False")
                 | ("TopicsReady", "False" | "Unknown")
-                | ("Stalled" | "Degraded" | "RescaleBlocked", "True") => {
+                | ("Stalled" | "Degraded" | "RescaleBlocked" | "NonDivisorPartitions", "True") => {
                     (condition.reason != "NotLooked", EventType::Warning)
                 }
                 _ => (false, EventType::Normal),

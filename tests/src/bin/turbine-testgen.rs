@@ -190,6 +190,7 @@ async fn main() -> Result<()> {
                 keys: how.key,
                 aggregates: how.agg,
                 open_windows_allowed: how.open_windows_allowed,
+                placed_only: false,
             };
             let report = query.compare(&how.kafka_libs, Duration::from_secs(how.wait_s))?;
             report.check()?;

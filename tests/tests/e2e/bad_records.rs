@@ -470,3 +470,159 @@ async fn null_keys_follow_a_policy_of_their_own() -> Result<()> {
     assert!(!case.results()?.contains_key("null"));
     case.stop().await
 }
+
+fn row(partition: i32, tenant: Option<&str>, bytes: Option<i64>, ts: i64) -> Record {
+    let value = json!({"tenant_id": tenant, "cpu": 1.0, "bytes": bytes, "ts": ts}).to_string();
+    Record {
+        partition: Some(partition),
+        key: tenant.map(|tenant| tenant.as_bytes().to_vec()),
+        value: Some(value.into_bytes()),
+        ..Record::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sum_that_would_overflow_leaves_the_record_out_and_the_sum_as_it_was() -> Result<()> {
+    let Some(bed) = Bed::for_test("bad_records::overflow", Needs::Broker)? else {
+        return Ok(());
+    };
+    let records = || {
+        vec![
+            row(0, Some("a"), Some(i64::MAX), START_MS),
+            row(0, Some("a"), Some(1), START_MS + 1),
+            row(0, Some("a"), Some(-5), START_MS + 2),
+            row(0, Some("a"), Some(0), START_MS + 60_000),
+        ]
+    };
+    let to_dlq = [
+        ("spec.subscriptions.0.input.onError", json!("dlq")),
+        ("spec.subscriptions.0.input.dlq", json!("DLQ")),
+    ];
+    let case = run(&bed, records(), 1, &to_dlq).await?;
+    case.wait_for_positions(4, 1).await?;
+    let results = case.results()?;
+    let result = results.get("a").context("a result")?;
+    assert_eq!(
+        (&result["n"], &result["bytes_sum"]),
+        (&json!(2), &json!(i64::MAX - 5)),
+        "{result}"
+    );
+    let letters = case.dead_letters()?;
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    let error = letters[0].header("turbine_dlq_error").unwrap_or_default();
+    assert!(error.contains("overflow"), "{error}");
+    assert_eq!(letters[0].value, records()[1].value);
+    case.stop().await?;
+
+    let fail = [("spec.subscriptions.0.input.onError", json!("fail"))];
+    let case = run(&bed, records(), 1, &fail).await?;
+    case.wait_for_positions(1, 1).await?;
+    assert!(case.results()?.is_empty(), "the minute is not over");
+    case.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_several_columns_is_null_as_soon_as_one_of_them_is() -> Result<()> {
+    let Some(bed) = Bed::for_test("bad_records::composite", Needs::Broker)? else {
+        return Ok(());
+    };
+    let records = || {
+        vec![
+            row(0, Some("a"), Some(1), START_MS),
+            row(0, Some("a"), None, START_MS + 1),
+            row(0, None, Some(1), START_MS + 2),
+            row(0, Some("a"), Some(1), START_MS + 60_000),
+        ]
+    };
+    let keys = json!(["tenant_id", "bytes"]);
+    let composite = [
+        ("spec.subscriptions.0.partitionKey", keys.clone()),
+        ("spec.subscriptions.0.windows.0.keys", keys),
+    ];
+    let case = run(&bed, records(), 1, &composite).await?;
+    case.wait_for_positions(4, 1).await?;
+    let rows = case.topics.kafka().read_all(&case.output)?;
+    let mut keys = Vec::new();
+    for row in &rows {
+        let row = row.json()?;
+        assert_eq!(row["n"], 1, "{row}");
+        keys.push((row["tenant_id"].clone(), row["bytes"].clone()));
+    }
+    // each null part stays a value of its own in the results
+    for key in [
+        (json!("a"), json!(1)),
+        (json!("a"), json!(null)),
+        (json!(null), json!(1)),
+    ] {
+        assert!(keys.contains(&key), "{key:?} is not in {keys:?}");
+    }
+    assert_eq!(keys.len(), 3, "{keys:?}");
+    case.stop().await?;
+
+    let to_dlq = [
+        ("spec.subscriptions.0.onNullKey", json!("dlq")),
+        ("spec.subscriptions.0.input.dlq", json!("DLQ")),
+    ];
+    let settings = [&composite[..], &to_dlq].concat();
+    let case = run(&bed, records(), 1, &settings).await?;
+    case.wait_for_positions(4, 1).await?;
+    let letters: Vec<_> = case
+        .dead_letters()?
+        .into_iter()
+        .map(|letter| letter.value)
+        .collect();
+    let nulls: Vec<_> = records()[1..3]
+        .iter()
+        .map(|record| record.value.clone())
+        .collect();
+    assert_eq!(letters, nulls);
+    case.stop().await
+}
+
+/// The output takes 600 bytes, and one tenant's name is longer than that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_its_topic_does_not_take_stops_its_task_or_is_left_out() -> Result<()> {
+    let Some(bed) = Bed::for_test("bad_records::result", Needs::Broker)? else {
+        return Ok(());
+    };
+    let long = (0..1_000)
+        .map(|number: u32| format!("{number:01000}"))
+        .find(|key| partition_of(key.as_bytes(), 2) == 0)
+        .unwrap_or_default();
+    let short = tenant(1, 2);
+    let records = || {
+        [(0, &long), (1, &short)]
+            .into_iter()
+            .flat_map(|(partition, tenant)| {
+                [START_MS, START_MS + 60_000]
+                    .map(|ts| row(partition, Some(tenant.as_str()), Some(1), ts))
+            })
+            .collect::<Vec<_>>()
+    };
+    let small = (
+        "spec.topics",
+        json!({"config": {"max.message.bytes": "600"}}),
+    );
+    let case = run(&bed, records(), 2, std::slice::from_ref(&small)).await?;
+    wait::until("the halt", WITHIN, || async {
+        Ok(case.worker.output().contains("ResultRefused").then_some(()))
+    })
+    .await?;
+    wait::until("the other partition's result", WITHIN, || async {
+        Ok(case.results()?.contains_key(&short).then_some(()))
+    })
+    .await?;
+    let committed = case.topics.kafka().committed(&case.group, &case.input)?;
+    assert!(
+        committed.get(&0).is_none_or(|offset| *offset < 2),
+        "{committed:?}"
+    );
+    case.stop().await?;
+
+    let skip = ("spec.subscriptions.0.input.onError", json!("skip"));
+    let case = run(&bed, records(), 2, &[small, skip]).await?;
+    case.wait_for_positions(2, 2).await?;
+    let results = case.results()?;
+    assert_eq!(results.keys().collect::<Vec<_>>(), [&short]);
+    case.stop().await
+}

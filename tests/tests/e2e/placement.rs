@@ -10,7 +10,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::Value;
 use tempfile::TempDir;
-use turbine_tests::bed::{Bed, Needs};
+use turbine_tests::bed::{Bed, Needs, repository};
 use turbine_tests::scenario::Topics;
 use turbine_tests::{java, process};
 
@@ -87,6 +87,18 @@ fn a_hundred_thousand_keys_lie_where_kafkas_java_client_puts_them() -> Result<()
             assert_eq!(key["keyGroup"], (hash & 0x7fff_ffff) % 960, "{row:?}");
         }
     }
+    Ok(())
+}
+
+/// The number that a test of `keygroups` holds our murmur2 to, in debug and in release builds.
+#[test]
+fn the_digest_of_the_unit_tests_is_that_of_kafkas_own_code() -> Result<()> {
+    let Some(bed) = Bed::for_test("digest", Needs::Broker)? else {
+        return Ok(());
+    };
+    let digest = process::run(&mut java::program("Digest", &bed.kafka_libs)?)?;
+    let kept = std::fs::read_to_string(repository().join("worker/keygroups/tests/murmur2.digest"))?;
+    assert_eq!(digest.trim(), kept.trim());
     Ok(())
 }
 

@@ -103,6 +103,7 @@ impl Case {
             .map(str::to_owned)
             .to_vec(),
             open_windows_allowed: false,
+            placed_only: false,
         }
         .compare(&self.bed.kafka_libs, Duration::ZERO)
     }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use serde_json::json;
 use turbine_tests::cluster::{condition, is_ready};
 use turbine_tests::events::EventPlan;
 use turbine_tests::scenario::Scenario;
@@ -57,6 +58,15 @@ async fn seven_partitions_are_refused_by_name_without_a_pod_and_eight_run_withou
         None,
         "no output before the input fits"
     );
+    let events = scenario.namespace.kubectl(&["get", "events"])?;
+    assert!(
+        events
+            .lines()
+            .any(|line| line.contains("PartitionCountNotDivisor")
+                && line.contains("7 partitions")
+                && line.contains("6 and 8")),
+        "{events}"
+    );
     let generation = refused.metadata.generation;
 
     scenario.kafka().delete_topic(&input).await?;
@@ -75,10 +85,26 @@ async fn seven_partitions_are_refused_by_name_without_a_pod_and_eight_run_withou
     scenario
         .kafka()
         .produce_events(&input, &plan, Some(plan.end_ms() + 3_600_000), None)?;
+    let query = scenario.query(&input, &output);
+    query.compare(&scenario.bed.kafka_libs, START)?.check()?;
+
+    // The running app asked for 9: refused by name, and it goes on.
+    let nine = manifest.with("spec.subscriptions.0.input.partitions", json!(9));
+    let refused = scenario.namespace.try_apply(&nine.text())?;
+    let told = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(!refused.success, "{told}");
+    for word in [input.as_str(), "9 partitions", "8 and 10"] {
+        assert!(told.contains(word), "{word} is not in: {told}");
+    }
+    let more = EventPlan {
+        start_ms: plan.end_ms() + 2 * 3_600_000,
+        seed: 2,
+        ..plan
+    };
     scenario
-        .query(&input, &output)
-        .compare(&scenario.bed.kafka_libs, START)?
-        .check()
+        .kafka()
+        .produce_events(&input, &more, Some(more.end_ms() + 3_600_000), None)?;
+    query.compare(&scenario.bed.kafka_libs, START)?.check()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,7 +27,8 @@ use produce::ProduceArgs;
 
 /// Check, explain and install `TurbineApps`; predict, prove and compare placements.
 ///
-/// Nothing here needs a Kubernetes cluster. `placement verify` and `produce` need a broker.
+/// `placement verify` and `produce` need a broker, `placement clear` of a running app needs its cluster; nothing else needs
+/// either.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -40,6 +41,7 @@ Examples:
   turbine-cli crds | kubectl apply -f -      install the resource definition without Helm
   turbine-cli placement predict --partitions 12 42 foobar
   turbine-cli placement verify --bootstrap kafka:9092 --topic events
+  turbine-cli placement clear fraud --namespace payments
   turbine-cli produce --bootstrap kafka:9092 --topic events --file events.tsv
   turbine-cli assignment simulate --topic orders:12 --topic payments:12 --members 3"
 )]
@@ -89,7 +91,7 @@ Examples:
 Examples:
   turbine-cli crds | kubectl apply -f -")]
     Crds,
-    /// Predict or prove which partition keys lie in
+    /// Predict or prove which partition keys lie in, and clear a verdict
     #[command(subcommand, arg_required_else_help = true)]
     Placement(PlacementVerb),
     /// Write records to a topic, each to the partition that murmur2 gives its key

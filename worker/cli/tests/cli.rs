@@ -56,6 +56,46 @@ fn every_mistake_is_printed_at_once_with_its_field() {
     ");
 }
 
+/// Valid counts and their neighbours, by trial division.
+#[test]
+fn every_partition_count_is_judged_by_validate_as_by_the_api_server() {
+    let counts: Vec<i64> = (-1..=1_001).chain([1_920]).collect();
+    let documents: String = counts
+        .iter()
+        .map(|count| {
+            let partitions = format!("topic: events\n        partitions: {count}\n");
+            format!(
+                "---\n{}",
+                quickstart().replace("topic: events\n", &partitions)
+            )
+        })
+        .collect();
+    let output = cli(&["validate", "-"], &documents);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stdout(&output);
+    let said: Vec<&str> = said.lines().collect();
+    assert_eq!(said.len(), counts.len());
+    for (count, said) in counts.into_iter().zip(said) {
+        let valid = |near: &i64| 960 % near == 0;
+        if count < 1 {
+            let words = "spec.subscriptions[0].input.partitions: a partition count is at least 1";
+            assert!(said.contains(words), "{count}: {said}");
+        } else if valid(&count) {
+            assert!(said.ends_with(": ok"), "{count}: {said}");
+        } else {
+            let below = (1..count.min(961)).rev().find(valid).unwrap();
+            let nearest = match (count..=960).find(valid) {
+                Some(above) => format!("counts are {below} and {above};"),
+                None => format!("count is {below};"),
+            };
+            let words = format!(
+                "topic `events` has {count} partitions, which does not divide 960; the nearest valid {nearest}"
+            );
+            assert!(said.contains(&words), "{count}: {said}");
+        }
+    }
+}
+
 #[test]
 fn other_kinds_are_skipped_and_one_bad_document_does_not_hide_the_next() {
     let bad = quickstart()

@@ -88,6 +88,22 @@ impl PartitionKeyReader {
         }
         Some(scratch)
     }
+
+    /// The key's canonical bytes, from a stored tuple of a window's keys; none for a null key, and
+    /// for what is no tuple of these keys.
+    pub(crate) fn of_tuple(&self, keys: &KeySet, tuple: &[u8]) -> Option<Vec<u8>> {
+        let values = keys.values(tuple)?;
+        let mut key = Vec::new();
+        for part in &self.parts {
+            let (_, value) = values.iter().find(|(of, _)| of == part)?;
+            if self.composite {
+                (*value)?.write_part_to(&mut key);
+            } else {
+                (*value)?.write_to(&mut key);
+            }
+        }
+        Some(key)
+    }
 }
 
 const NULL_TAG: u8 = 0;
@@ -159,6 +175,29 @@ impl KeySet {
             _ => None,
         });
         whole.is_some() && rest.0.is_empty()
+    }
+
+    /// The value of each part in a tuple; none if it is no tuple of this set.
+    fn values<'t>(&self, tuple: &'t [u8]) -> Option<Vec<(KeyPart, Option<KeyValue<'t>>)>> {
+        let mut rest = Reader(tuple);
+        let mut value = |part: KeyPart| {
+            Some(match rest.byte()? {
+                NULL_TAG => None,
+                VALUE_TAG => Some(match part {
+                    KeyPart::Int(_) => {
+                        KeyValue::Int64(order_restoring(u64::from_be_bytes(rest.array()?)))
+                    }
+                    KeyPart::Bool(_) => KeyValue::Bool(rest.byte()? == 1),
+                    KeyPart::Text(_) => KeyValue::Text(std::str::from_utf8(rest.sized()?).ok()?),
+                    KeyPart::RecordKey => KeyValue::Bytes(rest.sized()?),
+                }),
+                _ => return None,
+            })
+        };
+        self.parts
+            .iter()
+            .map(|part| Some((*part, value(*part)?)))
+            .collect()
     }
 
     /// Arrays of the key columns for these tuples. Each was encoded or accepted by this set.

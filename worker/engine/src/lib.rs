@@ -81,6 +81,7 @@ mod clock;
 mod columns;
 mod error;
 mod keys;
+mod owners;
 mod pipeline;
 mod placement;
 mod spec;
@@ -90,6 +91,7 @@ mod windows;
 pub use batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
 pub use clock::{Clocks, EVENT_TIME_RANGE};
 pub use error::{BatchError, Category, RestoreError, SpecError, StateError};
+pub use owners::{PaneOwner, PaneOwners};
 pub use pipeline::{ClosedRows, Pipeline, RestoreReport};
 pub use placement::{Placement, PlacementCheck};
 pub use spec::{

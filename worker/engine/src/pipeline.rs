@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
-use turbine_keygroups::Verdict;
+use turbine_keygroups::{MisplacedRecord, Verdict};
 
 use crate::batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
 use crate::clock::{Clocks, Frontier};
@@ -170,6 +170,12 @@ impl Pipeline {
         self.windows.iter().map(Window::open_panes).sum()
     }
 
+    /// Windows that are open: a window of the spec counts once for each of its spans of time with open panes.
+    #[must_use]
+    pub fn open_windows(&self) -> usize {
+        self.windows.iter().map(Window::open_windows).sum()
+    }
+
     /// The clocks as they stand, to be stored in one write with the changes and the input's
     /// positions.
     #[must_use]
@@ -211,9 +217,27 @@ impl Pipeline {
         self.placement.evidence.verdict()
     }
 
-    /// A misplaced row was found, and the topic has not grown: the verdict is final.
-    pub fn condemn(&mut self) {
-        self.placement.evidence.saw_misplaced();
+    /// A misplaced row was found, and the topic has not grown: the verdict stays until it is
+    /// cleared.
+    pub fn condemn(&mut self, record: MisplacedRecord) {
+        self.placement.evidence.saw_misplaced(record);
+    }
+
+    /// The record that the verdict `misplaced` rests on.
+    #[must_use]
+    pub fn first_misplaced(&self) -> Option<&MisplacedRecord> {
+        self.placement.evidence.misplaced()
+    }
+
+    /// Further misplaced rows tell better where they come from.
+    pub fn misplaced_look_like(&mut self, cause: String) {
+        self.placement.evidence.looks_like(cause);
+    }
+
+    /// A person says that the producers are right now: the verdict is forgotten and what comes is
+    /// judged anew.
+    pub fn clear_verdict(&mut self) {
+        self.placement.clear();
     }
 
     /// Takes rows in log order. `now_ms` is the wall clock in epoch milliseconds; only the guard

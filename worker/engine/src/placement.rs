@@ -109,6 +109,14 @@ impl Checker {
         Judged::Foreign { group, hash, owner }
     }
 
+    /// Forgets the verdict: what comes is judged anew.
+    pub(crate) fn clear(&mut self) {
+        self.evidence.clear();
+        if let Some(placement) = self.placement {
+            self.evidence = std::mem::take(&mut self.evidence).under(placement.count);
+        }
+    }
+
     /// Whether a row of another partition is in error.
     pub(crate) fn refuses(&self) -> bool {
         self.placement

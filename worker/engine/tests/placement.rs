@@ -14,9 +14,10 @@ use common::*;
 use proptest::prelude::*;
 use rstest::rstest;
 use turbine_engine::{
-    Aggregate, OnRowError, Outcome, Pipeline, PipelineSpec, Placement, PlacementCheck, RowFault,
+    Aggregate, OnRowError, Outcome, PaneOwner, PaneOwners, PartitionKey, Pipeline, PipelineSpec,
+    Placement, PlacementCheck, RowFault,
 };
-use turbine_keygroups::{RawPartitionCount, Verdict, partition_of};
+use turbine_keygroups::{MisplacedRecord, RawPartitionCount, Verdict, partition_of};
 
 fn raw(count: u32) -> RawPartitionCount {
     RawPartitionCount::try_from(count).unwrap()
@@ -30,6 +31,15 @@ fn placed(partition: i32, count: u32, check: PlacementCheck) -> PipelineSpec {
         check,
     });
     spec
+}
+
+fn record() -> MisplacedRecord {
+    MisplacedRecord {
+        offset: 17,
+        key_hash: 7,
+        belongs_to: 3.try_into().unwrap(),
+        looks_like: "CRC32".to_owned(),
+    }
 }
 
 fn enforced(partition: i32, count: u32) -> PipelineSpec {
@@ -149,7 +159,7 @@ fn an_undeclared_hash_is_reported_and_folded() {
         Verdict::Unknown,
         "the count may have changed"
     );
-    pipeline.condemn();
+    pipeline.condemn(record());
     assert_eq!(pipeline.verdict(), Verdict::Misplaced);
     let _ = process(&mut pipeline, &[of("42", 10_000)]);
     assert_eq!(
@@ -213,16 +223,27 @@ fn a_restart_keeps_verdict_and_evidence_and_reads_stores_that_have_none() {
         pipeline = store.restore(enforced(0, 960));
     }
     assert_eq!(pipeline.verdict(), Verdict::Verified);
-    pipeline.condemn();
+    pipeline.condemn(record());
     store.commit(&mut pipeline);
     pipeline = store.restore(enforced(0, 960));
     assert_eq!(pipeline.verdict(), Verdict::Misplaced);
     // A pipeline that checks nothing hands it on.
     store.commit(&mut store.clone().restore(simple(&[Aggregate::CountRows])));
+    pipeline = store.restore(enforced(0, 960));
     assert_eq!(
-        store.restore(enforced(0, 960)).verdict(),
-        Verdict::Misplaced
+        (pipeline.verdict(), pipeline.first_misplaced()),
+        (Verdict::Misplaced, Some(&record()))
     );
+    // Cleared, it is on the same way again.
+    pipeline.clear_verdict();
+    for (at, key) in keys.iter().enumerate() {
+        assert_eq!(pipeline.verdict(), Verdict::Unknown);
+        let time = 100_000 + 10_000 * i64::try_from(at).unwrap();
+        let _ = process(&mut pipeline, &[of(key, time)]);
+        store.commit(&mut pipeline);
+        pipeline = store.restore(enforced(0, 960));
+    }
+    assert_eq!(pipeline.verdict(), Verdict::Verified);
 
     store.clocks =
         r#"{"max_event_time":7,"data_frontier":7,"frontier":7,"closed_to":{}}"#.to_owned();
@@ -242,6 +263,127 @@ fn a_pane_from_before_the_hash_was_declared_hides_no_misplaced_row() {
     let mut pipeline = store.restore(enforced(4, 12));
     let outcome = unmoved(&mut pipeline, &[of("42", 1), of("abc", 1)]);
     assert_eq!(refused(&outcome), [1]);
+}
+
+/// The owner of each stored pane, in the order of the store.
+fn owners(store: &Store, spec: &PipelineSpec) -> Vec<PaneOwner> {
+    let owners = PaneOwners::new(spec, spec.placement.unwrap()).unwrap();
+    store
+        .entries
+        .keys()
+        .map(|key| owners.owner(key).unwrap())
+        .collect()
+}
+
+/// Partition and group of each key by the vectors of Kafka's client.
+#[test]
+fn a_look_through_a_store_names_the_keys_of_others() {
+    let rows = [of("abc", 0), of("42", 0), of("foobar", 0), row(0, 1)];
+    let nulls = Row {
+        tenant: None,
+        ..row(0, 1)
+    };
+    let mut store = Store::default();
+    let mut pipeline = Pipeline::new(placed(4, 12, PlacementCheck::Observe)).unwrap();
+    let _ = process(&mut pipeline, &rows[..3]);
+    let _ = process(&mut pipeline, &[nulls]);
+    store.commit(&mut pipeline);
+    let mut found: Vec<(u16, Option<Vec<u8>>, i32)> = owners(&store, &enforced(4, 12))
+        .into_iter()
+        .filter_map(|owner| match owner {
+            PaneOwner::Foreign { group, key, owner } => Some((group.number(), key, owner.get())),
+            PaneOwner::Own => None,
+            PaneOwner::Unknown => panic!("12 divides 960"),
+        })
+        .collect();
+    found.sort();
+    let foreign = [(27, "abc", 3), (126, "foobar", 6)];
+    assert_eq!(
+        found,
+        foreign.map(|(group, key, owner)| (group, Some(key.as_bytes().to_vec()), owner))
+    );
+
+    // A window that is gone: the group tells the partition, of a count that divides 960.
+    let mut gone = enforced(4, 12);
+    gone.windows[0].name = "another".to_owned();
+    let of_gone = owners(&store, &gone);
+    assert_eq!(
+        of_gone.iter().filter(|of| **of == PaneOwner::Own).count(),
+        2
+    );
+    assert!(of_gone.contains(&PaneOwner::Foreign {
+        group: 27.try_into().unwrap(),
+        key: None,
+        owner: 3.try_into().unwrap(),
+    }));
+    gone.placement = enforced(3, 7).placement;
+    let of_gone = owners(&store, &gone);
+    let unknown = of_gone.iter().filter(|of| **of == PaneOwner::Unknown);
+    assert_eq!(unknown.count(), 3);
+}
+
+/// Of 7, key `21` goes to 3 while its group says 6.
+#[test]
+fn on_a_count_that_does_not_divide_960_the_whole_hash_decides() {
+    let mut store = Store::default();
+    let mut pipeline = Pipeline::new(enforced(3, 7)).unwrap();
+    let outcome = process(&mut pipeline, &[of("21", 0)]);
+    assert_eq!((outcome.rows_taken, refused(&outcome)), (1, vec![]));
+    store.commit(&mut pipeline);
+    assert_eq!(owners(&store, &enforced(3, 7)), [PaneOwner::Own]);
+    assert!(matches!(
+        owners(&store, &enforced(6, 7))[..],
+        [PaneOwner::Foreign { owner, .. }] if owner.get() == 3
+    ));
+}
+
+#[test]
+fn composite_and_record_keys_are_read_from_the_store_as_they_were_hashed() {
+    let mut composite = enforced(0, 12);
+    composite.partition_key = PartitionKey::Columns(vec![ID, TENANT]);
+    composite.windows[0].keys = vec![TENANT, FLAG, ID];
+    let mut by_record = enforced(0, 12);
+    by_record.partition_key = PartitionKey::RecordKey;
+    for spec in [composite, by_record] {
+        let mut observed = spec.clone();
+        observed.placement = placed(0, 12, PlacementCheck::Observe).placement;
+        let mut pipeline = Pipeline::new(observed).unwrap();
+        let rows: Vec<Row> = (0..40)
+            .map(|n| Row {
+                id: Some(n - 20),
+                flag: Some(n % 2 == 0),
+                record_key: Some(format!("key {n}").leak().as_bytes()),
+                ..of("abc", 0)
+            })
+            .collect();
+        let mut keys = Vec::new();
+        with_batch(&rows, |input| {
+            let key = |_, key: Option<&[u8]>| keys.push(key.map(<[u8]>::to_vec));
+            pipeline.partition_keys(input, key).unwrap();
+        });
+        let _ = process(&mut pipeline, &rows);
+        let mut store = Store::default();
+        store.commit(&mut pipeline);
+        let mut foreign: Vec<_> = owners(&store, &spec)
+            .into_iter()
+            .filter_map(|owner| match owner {
+                PaneOwner::Foreign { key, owner, .. } => Some((key, owner.get())),
+                PaneOwner::Own | PaneOwner::Unknown => None,
+            })
+            .collect();
+        let mut expected: Vec<_> = keys
+            .into_iter()
+            .map(|key| {
+                let partition = partition_of(key.as_deref().unwrap(), raw(12)).get();
+                (key, partition)
+            })
+            .filter(|(_, partition)| *partition != 0)
+            .collect();
+        foreign.sort();
+        expected.sort();
+        assert!(expected.len() > 30);
+        assert_eq!(foreign, expected);
+    }
 }
 
 #[test]

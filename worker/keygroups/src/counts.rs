@@ -85,6 +85,24 @@ pub fn divisor_refusal(topic: &str, count: u32) -> String {
     )
 }
 
+/// What is said at every start of an app that runs on such a count knowingly, in the operator's
+/// condition as in the worker's log.
+///
+/// Meant for counts that [`PartitionCount`] refuses.
+#[must_use]
+pub fn divisor_warning(topic: &str, count: u32) -> String {
+    let (below, above) = nearest_valid(count);
+    let refusal = InvalidPartitionCount {
+        count: i64::from(count),
+        below,
+        above,
+    };
+    format!(
+        "topic `{topic}` has {refusal}; allowNonDivisorPartitions runs the app on it all the same: \
+         placement is judged by the whole hash, and state can follow its keys to a valid count only"
+    )
+}
+
 impl PartitionCount {
     /// The count.
     #[must_use]

@@ -35,7 +35,7 @@ pub use canonical::{KeyValue, canonical_key, composite_key};
 pub use clients::Partitioner;
 pub use counts::{
     InvalidPartitionCount, PartitionCount, RawPartitionCount, VALID_COUNTS, divisor_refusal,
-    nearest_valid,
+    divisor_warning, nearest_valid,
 };
 pub use evidence::{Lookalike, Suspicion, keys_needed};
 pub use groups::{GROUP_COUNT, Group, InvalidKeyGroup, KeyGroup, group_of, rank};
@@ -45,4 +45,4 @@ pub use ownership::{
     NotAPartition, Partition, RankRange, groups_owned, partition_of, partition_of_hash,
     ranges_owned,
 };
-pub use placement::{Evidence, Verdict, who_places};
+pub use placement::{Evidence, MisplacedRecord, Verdict, who_places};

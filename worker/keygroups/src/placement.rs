@@ -50,6 +50,20 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// The first record that was found in the wrong partition: what a person has to look for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MisplacedRecord {
+    /// Its offset in the partition that it lies in.
+    pub offset: i64,
+    /// Hash of its partition key, the sign bit cleared.
+    pub key_hash: u32,
+    /// The partition that it should have had.
+    pub belongs_to: Partition,
+    /// Which client it looks like, or what else is known of its cause.
+    pub looks_like: String,
+}
+
 /// What a task has seen of the placement of its records: a verdict, and as long as there is none
 /// the distinct keys on the way to it. It belongs to the task's state and is stored with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +74,9 @@ pub struct Evidence {
     count: Option<RawPartitionCount>,
     /// Hashes of distinct keys that lie right; at most as many as a verdict needs.
     seen: Vec<u32>,
+    /// What the verdict `misplaced` rests on. Stores of earlier versions have the verdict alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    misplaced: Option<MisplacedRecord>,
 }
 
 impl Evidence {
@@ -99,10 +116,33 @@ impl Evidence {
         }
     }
 
-    /// A key lies where murmur2 does not put it, and the topic has not grown. Final.
-    pub fn saw_misplaced(&mut self) {
+    /// A record lies where murmur2 does not put its key, and the topic has not grown. The verdict
+    /// stays until a person clears it; of several records the first is kept.
+    pub fn saw_misplaced(&mut self, record: MisplacedRecord) {
         self.verdict = Verdict::Misplaced;
         self.seen = Vec::new();
+        self.misplaced.get_or_insert(record);
+    }
+
+    /// What the verdict `misplaced` rests on.
+    #[must_use]
+    pub fn misplaced(&self) -> Option<&MisplacedRecord> {
+        self.misplaced.as_ref()
+    }
+
+    /// More misplaced keys say better which client it was.
+    pub fn looks_like(&mut self, cause: String) {
+        if let Some(record) = &mut self.misplaced {
+            record.looks_like = cause;
+        }
+    }
+
+    /// Forgets the verdict and all evidence: a person says that the producers are right now.
+    pub fn clear(&mut self) {
+        *self = Self {
+            count: self.count,
+            ..Self::default()
+        };
     }
 }
 

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use rstest::rstest;
-use turbine_keygroups::{Evidence, Lookalike, Partitioner, RawPartitionCount, Verdict, who_places};
+use turbine_keygroups::{
+    Evidence, Lookalike, MisplacedRecord, Partitioner, RawPartitionCount, Verdict, who_places,
+};
 
 fn raw(count: u32) -> RawPartitionCount {
     RawPartitionCount::try_from(count).unwrap()
@@ -40,18 +42,65 @@ fn one_partition_proves_nothing_and_keeps_nothing() {
     assert_eq!(evidence.verdict(), Verdict::Unknown);
 }
 
+fn record(offset: i64) -> MisplacedRecord {
+    MisplacedRecord {
+        offset,
+        key_hash: 7,
+        belongs_to: 3.try_into().unwrap(),
+        looks_like: "CRC32".to_owned(),
+    }
+}
+
 #[test]
-fn misplaced_is_final_and_verified_is_not() {
+fn misplaced_stays_until_it_is_cleared_and_names_the_first_record() {
     let mut evidence = of_count(960);
     for hash in 0..5 {
         evidence.saw_right(hash);
     }
-    evidence.saw_misplaced();
+    assert_eq!(evidence.misplaced(), None);
+    evidence.saw_misplaced(record(17));
+    evidence.saw_misplaced(record(18));
     for hash in 0..100 {
         evidence.saw_right(hash);
     }
     assert_eq!(evidence.verdict(), Verdict::Misplaced);
-    assert_eq!(evidence.under(raw(2)).verdict(), Verdict::Misplaced);
+    let text = serde_json::to_string(&evidence).unwrap();
+    let mut evidence = serde_json::from_str::<Evidence>(&text)
+        .unwrap()
+        .under(raw(2));
+    assert_eq!(evidence.verdict(), Verdict::Misplaced);
+    evidence.looks_like("random".to_owned());
+    let looks_like = "random".to_owned();
+    assert_eq!(
+        evidence.misplaced(),
+        Some(&MisplacedRecord {
+            looks_like,
+            ..record(17)
+        })
+    );
+
+    evidence.clear();
+    assert_eq!(
+        (evidence.verdict(), evidence.misplaced()),
+        (Verdict::Unknown, None)
+    );
+    let mut evidence = evidence.under(raw(960));
+    for hash in 0..5 {
+        assert_eq!(evidence.verdict(), Verdict::Unknown);
+        evidence.saw_right(hash);
+    }
+    assert_eq!(evidence.verdict(), Verdict::Verified);
+}
+
+/// A store of the version that kept the verdict alone.
+#[test]
+fn a_verdict_without_its_record_is_read() {
+    let text = r#"{"verdict":"misplaced","count":4,"seen":[]}"#;
+    let evidence: Evidence = serde_json::from_str(text).unwrap();
+    assert_eq!(
+        (evidence.verdict(), evidence.misplaced()),
+        (Verdict::Misplaced, None)
+    );
 }
 
 #[test]

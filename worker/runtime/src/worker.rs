@@ -1,7 +1,7 @@
 //! The tasks of one pod: started, stopped and watched as the assignment says.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,20 +9,28 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use turbine_crds::assignment::AssignmentDocument;
 use turbine_crds::compiled::{CompiledApp, CompiledSubscription};
-use turbine_crds::control::{TaskState, WorkerStatus};
+use turbine_crds::control::{
+    ClearPlacement, PlacementReport, TaskPlacement, TaskState, WorkerStatus,
+};
 use turbine_kafka::{Admin, KafkaError, KafkaSettings};
+use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::names::NameError;
 use turbine_protocol::start::OnForeign;
 use turbine_protocol::{AppId, Task};
 use turbine_state::StateVolume;
 
 use crate::clock::Clock;
-use crate::control::assignment::{Assignment, AssignmentRefusal, TaskPlan, Verdict, changes};
+use crate::control::assignment::{
+    Assignment, AssignmentRefusal, TaskPlan, Verdict, changes, count_warning,
+};
 use crate::control::health::TaskView;
 use crate::control::metrics::Metrics;
 use crate::control::status::TaskCell;
 use crate::memory::Memory;
 use crate::task::{self, CountWatch, Limits, PartitionCounts, StopSignal, TaskSetup};
+
+/// How long tasks may take to look through their stores.
+const LOOK_PATIENCE: Duration = Duration::from_mins(2);
 
 /// What a worker is given at its start.
 #[derive(Debug)]
@@ -183,11 +191,83 @@ impl Worker {
                 tasks = assignment.tasks.len(),
                 "assignment taken"
             );
+            self.warn_of_counts(&assignment);
             let assignment = Arc::new(assignment);
             desired.assignment = Some(Arc::clone(&assignment));
             self.send(Order::Run(assignment));
         }
         Ok(verdict)
+    }
+
+    /// What was allowed knowingly is said again at every start.
+    fn warn_of_counts(&self, assignment: &Assignment) {
+        let counts: BTreeMap<&str, RawPartitionCount> = assignment
+            .tasks
+            .values()
+            .map(|plan| (plan.task.subscription.as_str(), plan.partitions))
+            .collect();
+        if !self.config.app.allow_non_divisor_partitions {
+            return;
+        }
+        for (name, count) in counts {
+            let topic = self.subscriptions.get(name).map(|of| of.topic.as_str());
+            if let Some(warning) = topic.and_then(|topic| count_warning(topic, count)) {
+                tracing::warn!(subscription = name, "{warning}");
+            }
+        }
+    }
+
+    /// Asks every running task that is meant to look through its store, and forgets their verdicts unless it is a
+    /// dry run. Waits for their answers.
+    #[must_use]
+    pub fn clear_placement(&self, wanted: &ClearPlacement) -> PlacementReport {
+        let cells: Vec<Arc<TaskCell>> = lock(&self.running)
+            .values()
+            .map(|running| Arc::clone(&running.cell))
+            .collect();
+        let asked: Vec<_> = cells
+            .iter()
+            .map(|cell| (cell.status(), cell))
+            .filter(|(status, _)| wanted.takes(&status.subscription, status.partition))
+            .map(|(status, cell)| {
+                let running = status.state == TaskState::Running;
+                (status, running.then(|| cell.ask(wanted.dry_run)))
+            })
+            .collect();
+        let deadline = Instant::now() + LOOK_PATIENCE;
+        let tasks = asked
+            .into_iter()
+            .map(|(status, answer)| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let answer = match answer {
+                    None => {
+                        let why = status.halt.map_or_else(String::new, |halt| {
+                            format!(" ({}: {})", halt.reason, halt.message)
+                        });
+                        Err(format!(
+                            "the task is {}{why}; clear its verdict once it runs",
+                            status.state
+                        ))
+                    }
+                    Some(answer) => answer.recv_timeout(left).map_err(|error| match error {
+                        RecvTimeoutError::Timeout => format!(
+                            "the task did not answer within {} s; ask again",
+                            LOOK_PATIENCE.as_secs()
+                        ),
+                        RecvTimeoutError::Disconnected => {
+                            "the task stopped before it could look; ask again once it runs"
+                                .to_owned()
+                        }
+                    }),
+                };
+                answer.unwrap_or_else(|why| TaskPlacement {
+                    verdict: status.placement,
+                    misplaced_first: status.misplaced_first,
+                    ..task::refused(&status.subscription, status.partition, why)
+                })
+            })
+            .collect();
+        PlacementReport { tasks }
     }
 
     /// Stops everything: the tasks commit and let go. Further assignments are not run.
@@ -388,6 +468,7 @@ impl Worker {
             layout_epoch: assignment.epoch,
             on_foreign: self.config.on_foreign,
             plan,
+            allow_non_divisor: self.config.app.allow_non_divisor_partitions,
             subscription: Arc::clone(subscription),
             kafka: self.config.kafka.clone(),
             admin: Arc::clone(&self.admin),

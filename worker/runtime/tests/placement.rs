@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{Bed, TestClock, app, value};
 use rstest::rstest;
 use serde_json::{Value, json};
-use turbine_crds::control::{TaskState, Verdict};
+use turbine_crds::control::{ClearPlacement, ForeignKey, TaskPlacement, TaskState, Verdict};
 use turbine_kafka::KafkaError;
 use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::TopicName;
@@ -109,7 +109,8 @@ fn under_fail_the_task_stops_in_front_of_a_misplaced_record_and_keeps_the_verdic
         }
         let metrics = running.worker.metrics_text().unwrap();
         assert_eq!(misplaced_metric(&metrics), 1);
-        let verdict = r#"turbine_placement_verdict{app="a",subscription="s",partition="3"} -1"#;
+        let verdict =
+            r#"turbine_partition_key_placement{app="a",subscription="s",partition="3"} -1"#;
         assert!(metrics.contains(verdict), "{metrics}");
         for other in 0..3 {
             assert_eq!(running.task(other).placement, Verdict::Unknown);
@@ -188,6 +189,163 @@ fn keys_that_lie_right_verify_the_placement_for_good() {
     let running = bed.start(&declared("fail"), clock());
     running.until("it is known again at once", verified);
     assert_eq!(running.stop(), Drained::Whole);
+}
+
+fn of_partition(partition: i32) -> ClearPlacement {
+    ClearPlacement {
+        partition: Some(partition),
+        ..ClearPlacement::default()
+    }
+}
+
+fn cleared(running: &common::Running, wanted: &ClearPlacement) -> TaskPlacement {
+    let mut tasks = running.worker.clear_placement(wanted).tasks;
+    assert_eq!(tasks.len(), 1);
+    tasks.remove(0)
+}
+
+#[test]
+fn a_verdict_that_is_cleared_stays_cleared_and_new_records_are_judged() {
+    let bed = Bed::new(4);
+    produce_into_3(&bed, &MIXED);
+    let running = bed.start(&declared("skip"), clock());
+    running.until("all is read", |tasks| {
+        tasks[3].records == 4 && tasks[3].placement == Verdict::Misplaced
+    });
+    let first = running.task(3).misplaced_first.unwrap();
+    assert_eq!((first.offset, first.belongs_to.get()), (1, 0));
+    assert_eq!(first.key_hash % 4, 0);
+    let looked = cleared(
+        &running,
+        &ClearPlacement {
+            dry_run: true,
+            ..of_partition(3)
+        },
+    );
+    assert_eq!(
+        (looked.verdict, looked.cleared, looked.foreign_panes),
+        (Verdict::Misplaced, false, 0)
+    );
+    assert_eq!(running.task(3).placement, Verdict::Misplaced, "a dry run");
+
+    let all = running.worker.clear_placement(&ClearPlacement::default());
+    let partitions: Vec<i32> = all.tasks.iter().map(|task| task.partition).collect();
+    assert_eq!(partitions, [0, 1, 2, 3]);
+    assert!(all.tasks.iter().all(|task| task.cleared), "{all:#?}");
+    assert_eq!(all.tasks[3].misplaced_first, Some(first));
+    assert_eq!(running.task(3).placement, Verdict::Unknown);
+    assert_eq!(running.task(3).misplaced_first, None);
+    assert_eq!(running.stop(), Drained::Whole);
+
+    let running = bed.start(&declared("skip"), clock());
+    running.until("it runs again", |tasks| {
+        tasks.iter().all(|task| task.state == TaskState::Running)
+    });
+    assert_eq!(running.task(3).placement, Verdict::Unknown);
+    produce_into_3(&bed, &[("42", 1, T0 + 9 * MINUTE)]);
+    running.until("the next wrong record is a verdict again", |tasks| {
+        tasks[3]
+            .misplaced_first
+            .as_ref()
+            .is_some_and(|first| first.offset == 4)
+    });
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+#[test]
+fn a_look_names_the_keys_of_others_that_are_in_the_state() {
+    let bed = Bed::new(4);
+    produce_into_3(
+        &bed,
+        &[
+            ("abc", 1, T0),
+            ("42", 2, T0),
+            ("42", 3, T0 + 1),
+            ("foobar", 4, T0),
+        ],
+    );
+    let running = bed.start(&app(), clock());
+    running.until("all is read", |tasks| tasks[3].records == 4);
+    let found = cleared(&running, &of_partition(3));
+    assert_eq!(
+        (found.panes, found.foreign_panes, found.cleared),
+        (3, 2, true)
+    );
+    let foreign = |key_group, key: &str, belongs_to| ForeignKey {
+        key_group,
+        key: Some(key.to_owned()),
+        belongs_to,
+        panes: 1,
+    };
+    assert_eq!(
+        found.foreign,
+        [foreign(126, "foobar", 2), foreign(172, "42", 0)]
+    );
+    assert_eq!(found.verdict, Verdict::Misplaced);
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+#[test]
+fn a_task_that_stands_still_says_why_it_is_not_looked_through() {
+    let bed = Bed::new(4);
+    produce_into_3(&bed, &MIXED);
+    let running = bed.start(&declared("fail"), clock());
+    running.until("it halts", |tasks| tasks[3].state == TaskState::Halted);
+    let found = cleared(&running, &of_partition(3));
+    let why = found.refused.unwrap();
+    assert!(why.contains("halted (Misplaced: in/3 at offset 1"), "{why}");
+    assert_eq!((found.verdict, found.cleared), (Verdict::Misplaced, false));
+    let others = ClearPlacement {
+        subscription: Some("no such".to_owned()),
+        ..ClearPlacement::default()
+    };
+    assert_eq!(running.worker.clear_placement(&others).tasks, []);
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+/// Places of 12 by librdkafka's own CRC32, through the same client library that made many such topics.
+#[test]
+fn enough_misplaced_keys_tell_which_client_it_was() {
+    let bed = Bed::new(12);
+    let users: Vec<String> = (0..300).map(|n| format!("user-{n}")).collect();
+    let events: Vec<(&str, i64, i64)> = users.iter().map(|user| (user.as_str(), 1, T0)).collect();
+    bed.produce_by_crc32(&events);
+    let running = bed.start(&declared("skip"), clock());
+    running.until("every task knows the client", |tasks| {
+        tasks.iter().all(|task| {
+            let first = task.misplaced_first.as_ref();
+            first.is_some_and(|first| {
+                first.looks_like == "it looks like CRC32: librdkafka's default"
+            })
+        })
+    });
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+/// 7 does not divide 960: key `21` goes to 3 of 7, and its group would say 6.
+#[test]
+fn a_count_that_was_allowed_runs_and_places_by_the_whole_hash() {
+    let bed = Bed::new(7);
+    let mut app = declared("fail");
+    app["allowNonDivisorPartitions"] = json!(true);
+    let users: Vec<String> = (0..400).map(|n| n.to_string()).collect();
+    let events: Vec<(&str, i64, i64)> = users.iter().map(|user| (user.as_str(), 1, T0)).collect();
+    bed.produce_events(&events);
+    for _ in 0..2 {
+        let running = bed.start(&app, clock());
+        running.until("all tasks have verified", |tasks| {
+            tasks.iter().all(|task| task.placement == Verdict::Verified)
+                && tasks.iter().all(|task| task.position == task.end_offset)
+        });
+        let looked = running.worker.clear_placement(&ClearPlacement {
+            dry_run: true,
+            ..ClearPlacement::default()
+        });
+        let panes: u64 = looked.tasks.iter().map(|task| task.panes).sum();
+        let foreign: u64 = looked.tasks.iter().map(|task| task.foreign_panes).sum();
+        assert_eq!((panes, foreign), (400, 0));
+        assert_eq!(running.stop(), Drained::Whole);
+    }
 }
 
 /// Says a count; 0: nobody answers.

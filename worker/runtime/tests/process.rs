@@ -153,6 +153,7 @@ fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
         ("GET", "/metrics"),
         ("GET", "/status"),
         ("PUT", "/assignment"),
+        ("POST", "/placement/clear"),
     ] {
         for token in [None, Some("wrong")] {
             let (code, body) = worker.call(method, path, token, Some("{}"));
@@ -161,7 +162,7 @@ fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
     }
     let (_, metrics) = worker.call("GET", "/metrics", Some(TOKEN), None);
     assert!(
-        metrics.contains("turbine_api_unauthorized_total{app=\"a\"} 6"),
+        metrics.contains("turbine_api_unauthorized_total{app=\"a\"} 8"),
         "{metrics}"
     );
 
@@ -186,6 +187,29 @@ fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
         worker.call("GET", "/readyz", None, None),
         (200, "ready\n".to_owned())
     );
+
+    let clear = |body| worker.call("POST", "/placement/clear", Some(TOKEN), Some(body));
+    let (code, body) = clear(r#"{"partition": 1}"#);
+    assert_eq!(code, 200, "{body}");
+    let report: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(report["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(report["tasks"][0]["partition"], 1);
+    assert_eq!(report["tasks"][0]["cleared"], true);
+    assert_eq!(clear(r#"{"partitions": 1}"#).0, 400);
+    assert_eq!(clear("[").0, 400);
+    // The API server's proxy passes every header on but `Authorization`.
+    for (token, expected) in [(TOKEN, 200), ("wrong", 401)] {
+        let url = format!("http://127.0.0.1:{}/status", worker.port);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let asked = reqwest::Client::new()
+            .get(url)
+            .header("turbine-control-token", token);
+        let answer = runtime.block_on(asked.send()).unwrap();
+        assert_eq!(answer.status().as_u16(), expected);
+    }
 
     // A file with an older assignment is not run; one without tasks for this pod stops them all.
     assign(&bed, 3);

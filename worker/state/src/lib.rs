@@ -13,5 +13,5 @@ mod volume;
 pub use budget::{BudgetTooSmall, StateBudget};
 pub use error::StateError;
 pub use store::RocksStore;
-pub use task_state::{Progress, TaskState, Visit};
+pub use task_state::{Progress, StateSizes, TaskState, Visit};
 pub use volume::{FoundStore, MARKER_FILE, StateVolume};

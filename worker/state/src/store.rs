@@ -13,7 +13,7 @@ use turbine_protocol::{Entry, EntryChecksum, EntryNumber, Frontier, Position, St
 
 use crate::budget::StateBudget;
 use crate::error::{StateError, rocks};
-use crate::task_state::{Progress, TaskState, Visit};
+use crate::task_state::{Progress, StateSizes, TaskState, Visit};
 
 /// The store's own records stand apart from keys, so that a range of keys never holds one.
 const OWN: &str = "turbine";
@@ -160,6 +160,16 @@ impl RocksStore {
         &self.path
     }
 
+    /// About how many keys it holds, for showing progress.
+    #[must_use]
+    pub fn estimated_keys(&self) -> u64 {
+        self.db
+            .property_int_value("rocksdb.estimate-num-keys")
+            .ok()
+            .flatten()
+            .unwrap_or(0)
+    }
+
     fn keys(&self) -> Result<&ColumnFamily, StateError> {
         self.db
             .cf_handle(KEYS)
@@ -291,6 +301,21 @@ impl TaskState for RocksStore {
             .into_iter()
             .map(|found| found.map_err(|error| rocks("read", &self.path, &error)))
             .collect()
+    }
+
+    fn sizes(&self) -> StateSizes {
+        let sum = |property: &str| {
+            [KEYS, OWN]
+                .iter()
+                .filter_map(|name| self.db.cf_handle(name))
+                .filter_map(|family| self.db.property_int_value_cf(family, property).ok()?)
+                .sum()
+        };
+        StateSizes {
+            files: sum("rocksdb.total-sst-files-size"),
+            memtables: sum("rocksdb.cur-size-all-mem-tables"),
+            pending_compaction: sum("rocksdb.estimate-pending-compaction-bytes"),
+        }
     }
 
     fn commit(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError> {

@@ -37,6 +37,17 @@ impl Progress {
     }
 }
 
+/// How large a store is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StateSizes {
+    /// Bytes of its files.
+    pub files: u64,
+    /// Bytes of its write buffers, in memory.
+    pub memtables: u64,
+    /// Bytes that it has still to rewrite, estimated.
+    pub pending_compaction: u64,
+}
+
 /// Shown one key and its value at a time; says whether to go on.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
@@ -62,6 +73,9 @@ pub trait TaskState: Send {
     /// # Errors
     /// If state cannot be read.
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, StateError>;
+
+    /// How large it is, as far as the store says.
+    fn sizes(&self) -> StateSizes;
 
     /// Makes an entry durable, changes and positions as one, before it returns.
     ///

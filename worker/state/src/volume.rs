@@ -1,12 +1,17 @@
 //! A volume with the stores of many tasks.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use turbine_keygroups::Partition;
 use turbine_protocol::start::{StoreEvidence, StoreProgress};
-use turbine_protocol::{Differences, Position, StoreEpoch, StoreIdentity, Task, VolumeMarker};
+use turbine_protocol::{
+    Differences, Position, StoreEpoch, StoreIdentity, SubscriptionName, Task, VolumeMarker,
+};
 
 use crate::budget::StateBudget;
 use crate::error::{StateError, free_bytes, io};
@@ -169,6 +174,47 @@ impl StateVolume {
         }
     }
 
+    /// The tasks that have stores here, each with the newest epoch of its stores.
+    ///
+    /// # Errors
+    /// If a folder cannot be read.
+    pub fn tasks(&self) -> Result<Vec<(Task, StoreEpoch)>, StateError> {
+        let mut found: BTreeMap<Task, StoreEpoch> = BTreeMap::new();
+        for subscription in folders::<SubscriptionName>(&self.root)? {
+            let folder = self.root.join(subscription.as_str());
+            for partition in folders::<i32>(&folder)? {
+                let epochs = folders::<i64>(&folder.join(partition.to_string()))?;
+                let newest = epochs
+                    .into_iter()
+                    .filter_map(|epoch| StoreEpoch::try_from(epoch).ok())
+                    .max();
+                let (Ok(partition), Some(epoch)) = (Partition::try_from(partition), newest) else {
+                    continue;
+                };
+                let subscription = subscription.clone();
+                let task = Task {
+                    subscription,
+                    partition,
+                };
+                found.insert(task, epoch);
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// The store of a task, whatever it says it is; `None` if there is none. For tools: what runs
+    /// takes a store only if it is the one expected.
+    ///
+    /// # Errors
+    /// If it is in use, damaged or cannot be read.
+    pub fn open_any(
+        &self,
+        task: &Task,
+        epoch: StoreEpoch,
+    ) -> Result<Option<RocksStore>, StateError> {
+        RocksStore::open(&self.store_path(task, epoch), &self.budget)
+    }
+
     /// Makes a store that has committed nothing and stands at `positions`.
     ///
     /// # Errors
@@ -203,6 +249,23 @@ impl StateVolume {
         };
         steps().map_err(|error| io("remove", &path, &error))
     }
+}
+
+/// The names of the folders in `folder` that can be read as `T`; others are not of stores.
+fn folders<T: FromStr>(folder: &Path) -> Result<Vec<T>, StateError> {
+    let read = || -> io::Result<Vec<T>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().and_then(|name| name.parse().ok());
+            if entry.file_type()?.is_dir() {
+                names.extend(name);
+            }
+        }
+        Ok(names)
+    };
+    read().map_err(|error| io("read", folder, &error))
 }
 
 fn remove(folder: &Path) -> io::Result<()> {

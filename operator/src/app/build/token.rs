@@ -4,15 +4,13 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use serde_json::Value;
+use turbine_crds::control::TOKEN_KEY;
 
 use super::service_account::metadata_of;
 use super::{Blueprint, BuildError, Built, built};
 use crate::app::names;
 use crate::cluster::Kind;
 use crate::workers::ControlToken;
-
-/// Key in the Secret and name of the file in the pod.
-const TOKEN: &str = "token";
 
 /// The Secret with the control API's token, made from 32 random bytes. It is created, never
 /// applied: an apply with new bytes would cut off the workers that hold the old ones.
@@ -28,7 +26,7 @@ pub fn token_secret(
     let mut secret = marks(namespace, app, uid);
     let text = URL_SAFE_NO_PAD.encode(random);
     secret.type_ = Some("Opaque".to_owned());
-    secret.data = Some([(TOKEN.to_owned(), ByteString(text.into_bytes()))].into());
+    secret.data = Some([(TOKEN_KEY.to_owned(), ByteString(text.into_bytes()))].into());
     Ok(Built {
         kind: Kind::Secret,
         name: names::token_secret(app),

@@ -3,6 +3,7 @@
 use turbine_crds::status::{Phase, TurbineAppStatus};
 
 use super::goal::Goal;
+use super::placement_rules::{MISPLACED, declared, misplaced};
 use super::verdict::Standing;
 use super::{Known, run};
 use crate::app::conditions::{ConditionType, Conditions, Is};
@@ -136,6 +137,8 @@ pub(super) fn degraded(
         (fault.reason().to_owned(), fault.to_string())
     } else if let (Some(Some(trouble)), true) = (&standing.topics, standing.provisioned) {
         (trouble.reason().to_owned(), trouble.to_string())
+    } else if let Some(message) = misplaced_against_the_spec(standing, goal) {
+        (MISPLACED.to_owned(), message)
     } else if !standing.growing.is_empty() {
         (
             "VolumesGrowing".to_owned(),
@@ -160,6 +163,14 @@ pub(super) fn degraded(
         return;
     };
     conditions.set(ConditionType::Degraded, Is::True, &reason, message);
+}
+
+/// Records that the spec's `partitionHash` says there are none of.
+fn misplaced_against_the_spec(standing: &Standing, goal: &Goal<'_>) -> Option<String> {
+    let (workers, run) = (standing.workers.as_ref()?, goal.run.as_ref()?);
+    let mut tasks = workers.placement.misplaced.clone();
+    tasks.retain(|task| declared(run.app, &task.subscription));
+    (!tasks.is_empty()).then(|| misplaced(run, &tasks))
 }
 
 pub(super) fn ready(

@@ -9,6 +9,7 @@ mod delete;
 mod goal;
 mod objects;
 mod phase;
+mod placement_rules;
 mod pods;
 mod run;
 mod topics;

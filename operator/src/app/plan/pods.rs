@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::control::{TaskState, WorkerStatus};
+use turbine_crds::control::{MisplacedRecord, TaskState, Verdict, WorkerStatus};
 use turbine_crds::status::{HaltedTask, LayoutStatus, SubscriptionStatus};
 
 use super::{Act, Known};
@@ -35,6 +35,26 @@ pub(crate) struct Plea {
     pub message: String,
 }
 
+/// A task that found records in the wrong partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MisplacedTask {
+    pub subscription: String,
+    pub partition: i32,
+    /// The first such record.
+    pub first: Option<MisplacedRecord>,
+}
+
+/// What the tasks say of the placement of their records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PlacementSeen {
+    /// By subscription and partition.
+    pub misplaced: Vec<MisplacedTask>,
+    /// A task has not seen enough distinct keys. One of a topic with one partition never does, and is not meant.
+    pub unknown: bool,
+    /// Tasks of which nobody speaks at the moment.
+    pub silent: bool,
+}
+
 /// The pods and what the workers in them say.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
@@ -50,6 +70,7 @@ pub(crate) struct Workers {
     /// The first worker that is not on the current epoch with all its tasks, and how.
     pub behind: Option<String>,
     pub subscriptions: Vec<SubscriptionStatus>,
+    pub placement: PlacementSeen,
     pub version: Option<String>,
 }
 
@@ -100,7 +121,40 @@ pub(crate) fn look(
     workers.plea = plea(&reports, workers.hindrance.as_ref());
     workers.version = reports.values().map(|status| status.version.clone()).max();
     workers.subscriptions = subscriptions(layout, document, &reports);
+    workers.placement = placement(document, &reports);
     workers
+}
+
+fn placement(
+    document: &AssignmentDocument,
+    reports: &BTreeMap<&str, &WorkerStatus>,
+) -> PlacementSeen {
+    let mut seen = PlacementSeen::default();
+    for assigned in &document.tasks {
+        let found = reports.get(assigned.pod.as_str()).and_then(|report| {
+            report.tasks.iter().find(|of| {
+                of.subscription == assigned.subscription && of.partition == assigned.partition
+            })
+        });
+        // A task that starts has not read its verdict yet.
+        let Some(task) = found.filter(|task| {
+            task.placement != Verdict::Unknown
+                || matches!(task.state, TaskState::Running | TaskState::Halted)
+        }) else {
+            seen.silent = true;
+            continue;
+        };
+        match task.placement {
+            Verdict::Misplaced => seen.misplaced.push(MisplacedTask {
+                subscription: task.subscription.clone(),
+                partition: task.partition,
+                first: task.misplaced_first.clone(),
+            }),
+            Verdict::Unknown => seen.unknown |= assigned.partitions > 1,
+            Verdict::Verified => {}
+        }
+    }
+    seen
 }
 
 fn plea(reports: &BTreeMap<&str, &WorkerStatus>, hindrance: Option<&Hindrance>) -> Option<Plea> {

@@ -4,7 +4,7 @@ use turbine_crds::status::{LayoutStatus, Phase, TopicRole, TopicStatus, TurbineA
 
 use super::goal::Goal;
 use super::pods::Workers;
-use super::{Act, Known, Pace, Plan, condition_rules, phase, run};
+use super::{Act, Known, Pace, Plan, condition_rules, phase, placement_rules, run};
 use crate::app::conditions::Conditions;
 use crate::app::names;
 use crate::words::Trouble;
@@ -103,6 +103,8 @@ pub(crate) fn give(
     condition_rules::spec_valid(&mut conditions, known, goal);
     condition_rules::topics_ready(&mut conditions, &standing, trouble.as_ref());
     condition_rules::rescale(&mut conditions, goal);
+    placement_rules::verdict(&mut conditions, &standing, goal, &known.seen.name());
+    placement_rules::counts(&mut conditions, goal);
     condition_rules::degraded(&mut conditions, &standing, &status, goal, known.fault);
     condition_rules::ready(
         &mut conditions,

@@ -4,6 +4,7 @@ mod convergence;
 mod crashes;
 mod life;
 mod objects;
+mod placement;
 mod refusals;
 mod world;
 

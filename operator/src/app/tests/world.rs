@@ -282,6 +282,7 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
                 late_rows: 0,
                 placement: Verdict::Unknown,
                 misplaced: 0,
+                misplaced_first: None,
                 halt: None,
             })
             .collect(),

@@ -11,6 +11,7 @@ use crate::Verdict;
 use crate::broker::Connection;
 use crate::keys::{self, KeyForm};
 
+mod clear;
 mod json;
 mod predict;
 mod report;
@@ -109,6 +110,25 @@ Examples:
         #[arg(long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
+    /// Look through state for keys of other partitions, and clear the verdict `misplaced`
+    ///
+    /// A task that found a record in the wrong partition keeps the verdict until a person clears it. Once the producers are
+    /// right, this looks through the stored state of every task, names each key in it that belongs to another partition, and
+    /// forgets the verdict, so that what comes is judged anew. State is not changed.
+    ///
+    /// Asked are the running workers of an app in the cluster (it takes the rights to read the app, its pods and the Secret
+    /// NAME-control, and to create pods/proxy), or one worker by its --worker address, or nobody: with --state a stopped
+    /// worker's folder is looked through.
+    ///
+    /// The exit code is 0 if no such key is there, 1 if there are some, 2 if a task could not be looked through.
+    #[command(after_help = "\
+Examples:
+  turbine-cli placement clear fraud --namespace payments --dry-run      look only
+  turbine-cli placement clear fraud --namespace payments
+  turbine-cli placement clear fraud --subscription per-tenant --partition 3 --output json
+  turbine-cli placement clear --worker http://127.0.0.1:8400 --token-file state/control.token
+  turbine-cli placement clear --state state --file app.yaml             of a stopped `turbine-worker run`")]
+    Clear(clear::ClearArgs),
 }
 
 /// Kafka counts partitions in 32 bits with a sign; a picture of more than this shows nothing.
@@ -158,6 +178,7 @@ pub(crate) fn run(
             }
             Ok(Verdict::Good)
         }
+        PlacementVerb::Clear(arguments) => clear::run(arguments, out),
         PlacementVerb::Verify {
             connection,
             topic,

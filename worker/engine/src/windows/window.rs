@@ -115,6 +115,10 @@ impl Window {
         self.open.iter().map(Bucket::len).sum()
     }
 
+    pub(crate) fn open_windows(&self) -> usize {
+        self.open.len()
+    }
+
     /// Whether panes closed that were not handed out.
     pub(crate) fn has_closed(&self) -> bool {
         !self.closed.is_empty()

@@ -6,6 +6,7 @@ use turbine_kafka::KafkaError;
 use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
 use turbine_protocol::{Change, CommittedReceipt, Entry, Fault, Frontier, Position};
 
+use crate::control::metrics::Level;
 use crate::control::status::Step;
 use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError};
 
@@ -119,6 +120,13 @@ impl Life<'_> {
             changes: &changes,
         })?;
         self.metrics.state_ops.inc_by(changes.len() as u64);
+        let sizes = self.store.sizes();
+        let set = |level: &Level, bytes: u64| {
+            level.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        };
+        set(&self.metrics.state_files, sizes.files);
+        set(&self.metrics.state_memtables, sizes.memtables);
+        set(&self.metrics.state_compaction, sizes.pending_compaction);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use thiserror::Error;
 use turbine_crds::assignment::{AssignedTask, AssignmentDocument};
 use turbine_keygroups::{
     InvalidPartitionCount, NotAPartition, Partition, PartitionCount, RawPartitionCount,
-    divisor_refusal,
+    divisor_refusal, divisor_warning,
 };
 use turbine_protocol::epochs::{NotALineage, OutOfRange};
 use turbine_protocol::names::NameError;
@@ -191,6 +191,14 @@ pub fn count_refusal(topic: &str, count: RawPartitionCount) -> Option<String> {
     PartitionCount::try_from(count)
         .err()
         .map(|_| divisor_refusal(topic, count.get()))
+}
+
+/// What is said at every start on a count that was allowed although it does not divide 960.
+#[must_use]
+pub fn count_warning(topic: &str, count: RawPartitionCount) -> Option<String> {
+    PartitionCount::try_from(count)
+        .err()
+        .map(|_| divisor_warning(topic, count.get()))
 }
 
 /// What a worker has to do to come from what it runs to what it shall run.

@@ -133,6 +133,7 @@ mod tests {
                 late_rows: 0,
                 placement: Verdict::Unknown,
                 misplaced: 0,
+                misplaced_first: None,
                 halt,
             },
             step: Step::Acknowledging,

@@ -12,7 +12,8 @@ use prometheus_client::registry::{Registry, Unit};
 use turbine_protocol::Task;
 
 type Count = Counter<u64, AtomicU64>;
-type Level = Gauge<i64, AtomicI64>;
+pub(crate) type Level = Gauge<i64, AtomicI64>;
+type Rate = Gauge<f64, AtomicU64>;
 
 /// Labels of everything that belongs to one task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -125,6 +126,12 @@ impl New for Family<TaskLabels, Level> {
     }
 }
 
+impl New for Family<TaskLabels, Rate> {
+    fn new() -> Self {
+        Self::default()
+    }
+}
+
 impl New for Family<WindowLabels, Count> {
     fn new() -> Self {
         Self::default()
@@ -170,6 +177,8 @@ impl New for Level {
 families! {
     messages: Family<TaskLabels, Count> = "turbine_messages", "Records processed";
     batches: Family<TaskLabels, Count> = "turbine_batches", "Batches processed";
+    throughput_10s: Family<TaskLabels, Rate> = "turbine_throughput_10s", "Records per second over the last 10 seconds";
+    throughput_60s: Family<TaskLabels, Rate> = "turbine_throughput_60s", "Records per second over the last minute";
     outputs: Family<TaskLabels, Count> = "turbine_output_records", "Results written";
     batch: Seconds = "turbine_batch_duration", "A batch, from its records to its results handed over", Unit::Seconds;
     poll: Seconds = "turbine_poll", "Waiting for a batch", Unit::Seconds;
@@ -179,6 +188,12 @@ families! {
     commit: Seconds = "turbine_commit", "A commit, from flush to offset", Unit::Seconds;
     lag: Family<TaskLabels, Level> = "turbine_consumer_lag", "Records behind the end";
     state_ops: Family<TaskLabels, Count> = "turbine_state_ops", "Committed state operations";
+    state_ops_10s: Family<TaskLabels, Rate> = "turbine_state_ops_10s", "Committed state operations per second over the last 10 seconds";
+    state_ops_60s: Family<TaskLabels, Rate> = "turbine_state_ops_60s", "Committed state operations per second over the last minute";
+    state_files: Family<TaskLabels, Level> = "turbine_state_files_bytes", "Size of the store's files";
+    state_memtables: Family<TaskLabels, Level> = "turbine_state_memtable_bytes", "Memory of the store's write buffers";
+    state_compaction: Family<TaskLabels, Level> = "turbine_state_pending_compaction_bytes", "What the store has still to rewrite, estimated";
+    active_windows: Family<TaskLabels, Level> = "turbine_active_windows", "Open windows";
     open_panes: Family<TaskLabels, Level> = "turbine_open_panes", "Open panes";
     frontier: Family<TaskLabels, Level> = "turbine_event_time_watermark_ms", "How far event time has closed, epoch milliseconds";
     frontier_lag: Family<TaskLabels, Level> = "turbine_event_time_watermark_lag_ms", "How far that is behind the wall clock, milliseconds";
@@ -187,11 +202,13 @@ families! {
     late: Family<WindowLabels, Count> = "turbine_late_rows_dropped", "Late rows, dropped";
     late_idle: Family<WindowLabels, Count> = "turbine_late_rows_idle_closed", "Of these, late only because idling moved the frontier";
     bad: Family<ErrorLabels, Count> = "turbine_dlq_messages", "Records that could not be used, by phase and what became of them";
+    bad_60m: Family<TaskLabels, Level> = "turbine_dlq_messages_60m", "Records that could not be used in the last hour, since the task started";
     misplaced: Family<TopicLabels, Count> = "turbine_misplaced_records", "Records whose key belongs to another partition; with an undeclared hash only the first of each pane";
-    placement: Family<TaskLabels, Level> = "turbine_placement_verdict", "1 if records lie where murmur2 puts their keys, -1 if not, 0 if not known";
+    placement: Family<TaskLabels, Level> = "turbine_partition_key_placement", "1 if records lie where murmur2 puts their keys, -1 if not, 0 if not known";
     restarts: Family<TaskLabels, Count> = "turbine_worker_restarts", "Restarts of a task by itself";
     fatal: Family<TaskLabels, Count> = "turbine_worker_fatal", "Ends of a task that need a person";
     running: Family<TaskLabels, Level> = "turbine_worker_running", "1 if the task runs";
+    stopped_at: Family<TaskLabels, Level> = "turbine_worker_stopped_at_ms", "When the task last stopped, epoch milliseconds";
     halted: Level = "turbine_halted_workers", "Tasks that stopped by themselves";
     unauthorized: Count = "turbine_api_unauthorized", "Refused calls of the control API";
 }
@@ -245,6 +262,8 @@ impl Metrics {
         TaskMetrics {
             messages: self.messages.get_or_create(&labels).clone(),
             batches: self.batches.get_or_create(&labels).clone(),
+            throughput_10s: self.throughput_10s.get_or_create(&labels).clone(),
+            throughput_60s: self.throughput_60s.get_or_create(&labels).clone(),
             outputs: self.outputs.get_or_create(&labels).clone(),
             batch: self.batch.get_or_create(&labels).clone(),
             poll: self.poll.get_or_create(&labels).clone(),
@@ -254,6 +273,12 @@ impl Metrics {
             commit: self.commit.get_or_create(&labels).clone(),
             lag: self.lag.get_or_create(&labels).clone(),
             state_ops: self.state_ops.get_or_create(&labels).clone(),
+            state_ops_10s: self.state_ops_10s.get_or_create(&labels).clone(),
+            state_ops_60s: self.state_ops_60s.get_or_create(&labels).clone(),
+            state_files: self.state_files.get_or_create(&labels).clone(),
+            state_memtables: self.state_memtables.get_or_create(&labels).clone(),
+            state_compaction: self.state_compaction.get_or_create(&labels).clone(),
+            active_windows: self.active_windows.get_or_create(&labels).clone(),
             open_panes: self.open_panes.get_or_create(&labels).clone(),
             frontier: self.frontier.get_or_create(&labels).clone(),
             frontier_lag: self.frontier_lag.get_or_create(&labels).clone(),
@@ -281,6 +306,8 @@ impl Metrics {
             restarts: self.restarts.get_or_create(&labels).clone(),
             fatal: self.fatal.get_or_create(&labels).clone(),
             running: self.running.get_or_create(&labels).clone(),
+            bad_60m: self.bad_60m.get_or_create(&labels).clone(),
+            stopped_at: self.stopped_at.get_or_create(&labels).clone(),
             bad: self.bad.clone(),
             labels,
         }
@@ -295,11 +322,24 @@ impl Metrics {
         };
         for family in [
             &self.lag,
+            &self.state_files,
+            &self.state_memtables,
+            &self.state_compaction,
+            &self.active_windows,
             &self.open_panes,
+            &self.bad_60m,
             &self.frontier,
             &self.frontier_lag,
             &self.placement,
             &self.running,
+        ] {
+            family.remove(&labels);
+        }
+        for family in [
+            &self.throughput_10s,
+            &self.throughput_60s,
+            &self.state_ops_10s,
+            &self.state_ops_60s,
         ] {
             family.remove(&labels);
         }
@@ -311,6 +351,8 @@ impl Metrics {
 pub struct TaskMetrics {
     pub(crate) messages: Count,
     pub(crate) batches: Count,
+    pub(crate) throughput_10s: Rate,
+    pub(crate) throughput_60s: Rate,
     pub(crate) outputs: Count,
     pub(crate) batch: Histogram,
     pub(crate) poll: Histogram,
@@ -320,6 +362,12 @@ pub struct TaskMetrics {
     pub(crate) commit: Histogram,
     pub(crate) lag: Level,
     pub(crate) state_ops: Count,
+    pub(crate) state_ops_10s: Rate,
+    pub(crate) state_ops_60s: Rate,
+    pub(crate) state_files: Level,
+    pub(crate) state_memtables: Level,
+    pub(crate) state_compaction: Level,
+    pub(crate) active_windows: Level,
     pub(crate) open_panes: Level,
     pub(crate) frontier: Level,
     pub(crate) frontier_lag: Level,
@@ -334,6 +382,8 @@ pub struct TaskMetrics {
     pub(crate) restarts: Count,
     pub(crate) fatal: Count,
     pub(crate) running: Level,
+    pub(crate) bad_60m: Level,
+    pub(crate) stopped_at: Level,
     bad: Family<ErrorLabels, Count>,
     labels: TaskLabels,
 }
@@ -372,6 +422,8 @@ mod tests {
         handles.lag.set(12);
         handles.misplaced.inc_by(3);
         handles.placement.set(-1);
+        handles.throughput_10s.set(2.5);
+        handles.state_files.set(4096);
         handles.count_bad("deserialize", BadRecordAction::DeadLettered, 2);
         metrics.count_unauthorized();
         let text = metrics.text().unwrap();
@@ -380,8 +432,10 @@ mod tests {
             r#"turbine_late_rows_dropped_total{app="fraud",subscription="per-user",partition="3",window="risk"} 1"#,
             r#"turbine_commit_seconds_count{app="fraud",subscription="per-user",partition="3"} 1"#,
             r#"turbine_consumer_lag{app="fraud",subscription="per-user",partition="3"} 12"#,
+            r#"turbine_throughput_10s{app="fraud",subscription="per-user",partition="3"} 2.5"#,
+            r#"turbine_state_files_bytes{app="fraud",subscription="per-user",partition="3"} 4096"#,
             r#"turbine_misplaced_records_total{app="fraud",subscription="per-user",partition="3",topic="events"} 3"#,
-            r#"turbine_placement_verdict{app="fraud",subscription="per-user",partition="3"} -1"#,
+            r#"turbine_partition_key_placement{app="fraud",subscription="per-user",partition="3"} -1"#,
             r#"turbine_dlq_messages_total{app="fraud",subscription="per-user",partition="3",phase="deserialize",action="dead_lettered"} 2"#,
             r#"turbine_api_unauthorized_total{app="fraud"} 1"#,
         ] {
@@ -389,7 +443,9 @@ mod tests {
         }
         metrics.forget(&task);
         let text = metrics.text().unwrap();
-        assert!(!text.contains("turbine_consumer_lag{"), "{text}");
+        for gone in ["turbine_consumer_lag{", "turbine_throughput_10s{"] {
+            assert!(!text.contains(gone), "{text}");
+        }
         assert!(text.contains("turbine_messages_total{"), "{text}");
     }
 }

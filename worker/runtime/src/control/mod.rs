@@ -3,6 +3,7 @@
 pub mod assignment;
 pub mod health;
 pub mod metrics;
+pub(crate) mod recent;
 pub mod server;
 pub mod status;
 pub mod token;

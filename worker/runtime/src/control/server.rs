@@ -8,11 +8,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use tokio::net::TcpListener;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::control::{ASSIGNMENT, HEALTHZ, METRICS, READYZ, STATUS};
+use turbine_crds::control::{
+    ASSIGNMENT, CLEAR_PLACEMENT, ClearPlacement, HEALTHZ, METRICS, READYZ, STATUS, TOKEN_HEADER,
+};
 
 use super::assignment::{AssignmentRefusal, Verdict};
 use super::health::{self, Answer};
@@ -35,6 +37,7 @@ pub fn router(worker: Arc<Worker>, token: TokenFile) -> Router {
         .route(METRICS, get(metrics))
         .route(STATUS, get(status))
         .route(ASSIGNMENT, put(assign))
+        .route(CLEAR_PLACEMENT, post(clear_placement))
         .route_layer(middleware::from_fn_with_state(api.clone(), admit));
     Router::new()
         .route(HEALTHZ, get(healthz))
@@ -67,12 +70,16 @@ pub async fn serve(
         .await
 }
 
+/// The token of a request, as an `Authorization` header carries it.
+fn bearer(request: &Request) -> Option<String> {
+    let header = |name: &str| request.headers().get(name)?.to_str().ok();
+    header(header::AUTHORIZATION.as_str())
+        .map(str::to_owned)
+        .or_else(|| Some(format!("Bearer {}", header(TOKEN_HEADER)?)))
+}
+
 async fn admit(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let given = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    if api.token.admits(given) {
+    if api.token.admits(bearer(&request).as_deref()) {
         return next.run(request).await;
     }
     api.worker.metrics().count_unauthorized();
@@ -119,6 +126,22 @@ async fn metrics(State(api): State<Api>) -> Response {
 
 async fn status(State(api): State<Api>) -> Response {
     Json(api.worker.status()).into_response()
+}
+
+async fn clear_placement(
+    State(api): State<Api>,
+    wanted: Result<Json<ClearPlacement>, JsonRejection>,
+) -> Response {
+    let Json(wanted) = match wanted {
+        Ok(wanted) => wanted,
+        Err(rejection) => return (StatusCode::BAD_REQUEST, rejection.body_text()).into_response(),
+    };
+    // The tasks answer between two batches, and reading a large store takes its time.
+    let looked = tokio::task::spawn_blocking(move || api.worker.clear_placement(&wanted));
+    match looked.await {
+        Ok(report) => Json(report).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
 }
 
 async fn assign(

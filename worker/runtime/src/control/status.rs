@@ -1,10 +1,11 @@
 //! What is known of the tasks at every moment: written by their threads once per batch, read by
 //! the control API.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use turbine_crds::control::{TaskHalt, TaskState, TaskStatus, Verdict};
+use turbine_crds::control::{TaskHalt, TaskPlacement, TaskState, TaskStatus, Verdict};
 use turbine_protocol::Task;
 
 use crate::clock::Clock;
@@ -30,12 +31,24 @@ pub enum Step {
     /// Committing the group's offset.
     #[strum(serialize = "committing offsets")]
     Committing,
+    /// Looking through the store for keys of other partitions.
+    #[strum(serialize = "looking through the store")]
+    Looking,
     /// Waiting before the next try.
     #[strum(serialize = "waiting before the next try")]
     Waiting,
     /// Over.
     #[strum(serialize = "ended")]
     Ended,
+}
+
+/// Somebody asks a task to look through its store.
+#[derive(Debug)]
+pub struct Ask {
+    /// The verdict stays.
+    pub dry_run: bool,
+    /// Where the answer goes. Dropped without one if the task's life ends before.
+    pub answer: Sender<TaskPlacement>,
 }
 
 #[derive(Debug)]
@@ -51,6 +64,7 @@ pub struct TaskCell {
     task: Task,
     clock: Arc<dyn Clock>,
     inner: Mutex<Inner>,
+    asks: Mutex<Vec<Ask>>,
 }
 
 impl TaskCell {
@@ -70,6 +84,7 @@ impl TaskCell {
             late_rows: 0,
             placement: Verdict::Unknown,
             misplaced: 0,
+            misplaced_first: None,
             halt: None,
         };
         let moved = clock.monotonic();
@@ -81,7 +96,26 @@ impl TaskCell {
                 step: Step::Starting,
                 moved,
             }),
+            asks: Mutex::new(Vec::new()),
         }
+    }
+
+    fn asks(&self) -> MutexGuard<'_, Vec<Ask>> {
+        // A list, whole at every moment.
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the task to look through its store between two batches.
+    pub fn ask(&self, dry_run: bool) -> Receiver<TaskPlacement> {
+        let (answer, receiver) = channel();
+        self.asks().push(Ask { dry_run, answer });
+        receiver
+    }
+
+    /// What the task was asked since the last call. To take without answering tells the askers that there will be none.
+    #[must_use]
+    pub fn take_asks(&self) -> Vec<Ask> {
+        std::mem::take(&mut *self.asks())
     }
 
     /// The task.

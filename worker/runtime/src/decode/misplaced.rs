@@ -41,7 +41,7 @@ impl fmt::Display for Misplaced {
 
 impl Misplaced {
     /// Where a person should look first.
-    fn likely_cause(&self) -> String {
+    pub(crate) fn likely_cause(&self) -> String {
         let Some(own) = self.record_key.as_deref() else {
             return "it has no key of its own, so its producer takes any partition; write the \
                     partition key as the record's key"

@@ -84,7 +84,7 @@ impl Topics<'_> {
                         Some(asked) => asked.try_into()?,
                         None => *default,
                     };
-                    check(subscription, count)?;
+                    check(app, subscription, count)?;
                     inputs.insert(subscription.topic.parse::<TopicName>()?, count);
                     counts.insert(subscription.name.clone(), count);
                 }
@@ -116,14 +116,20 @@ pub fn counts_of_inputs(
                 });
             }
         };
-        check(subscription, count)?;
+        check(app, subscription, count)?;
         counts.insert(subscription.name.clone(), count);
     }
     Ok(counts)
 }
 
-fn check(subscription: &CompiledSubscription, count: RawPartitionCount) -> Result<(), TopicError> {
-    if let Some(refusal) = count_refusal(&subscription.topic, count) {
+fn check(
+    app: &CompiledApp,
+    subscription: &CompiledSubscription,
+    count: RawPartitionCount,
+) -> Result<(), TopicError> {
+    if !app.allow_non_divisor_partitions
+        && let Some(refusal) = count_refusal(&subscription.topic, count)
+    {
         return Err(TopicError::Count(refusal));
     }
     match subscription.partitions {

@@ -78,6 +78,10 @@ pub(crate) struct ServeArguments {
 
 /// What `run` takes.
 #[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch on the command line"
+)]
 pub(crate) struct RunArguments {
     /// The TurbineApp, as YAML or JSON.
     #[arg(long)]
@@ -94,6 +98,15 @@ pub(crate) struct RunArguments {
     /// Partitions of the inputs that the embedded broker makes, where the file names no count.
     #[arg(long, default_value_t = 12, requires = "embedded_broker", value_parser = clap::value_parser!(u32).range(1..=960))]
     pub(crate) input_partitions: u32,
+    /// Run keyed state also on inputs whose partition count does not divide 960, as
+    /// `spec.allowNonDivisorPartitions` does.
+    #[arg(
+        long,
+        env = "TURBINE_ALLOW_NON_DIVISOR_PARTITIONS",
+        value_parser = clap::builder::FalseyValueParser::new(),
+        action = clap::ArgAction::SetTrue
+    )]
+    pub(crate) allow_non_divisor_partitions: bool,
     /// Write this many sample records a second into every input.
     #[arg(long, value_name = "RECORDS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) generate: Option<u32>,

@@ -31,6 +31,7 @@ const TOKEN_FILE: &str = "control.token";
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
     let validated = load(&arguments.app)?;
     let mut app = validated.compiled().clone();
+    app.allow_non_divisor_partitions |= arguments.allow_non_divisor_partitions;
     logs::start(app.log_level, app.log_format);
     let broker = if arguments.embedded_broker {
         Some(EmbeddedBroker::start()?)

@@ -7,8 +7,9 @@ use std::sync::PoisonError;
 use turbine_crds::app::{OnError, OnNullKey};
 use turbine_crds::compiled::CompiledStart;
 use turbine_crds::control::TaskState as Phase;
-use turbine_engine::{Clocks, Pipeline, PipelineSpec};
+use turbine_engine::{Clocks, PaneOwners, Pipeline, PipelineSpec};
 use turbine_kafka::{OutputProducer, PartitionReader};
+use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::start::{
     BrokerEvidence, Notice, StartDecision, StartFrom, StartInputs, StoreEvidence, decide,
 };
@@ -38,7 +39,9 @@ pub(super) fn begin<'a>(
     cell.enter(Step::Starting);
     let subscription = &*setup.subscription;
     let topic: TopicName = subscription.topic.parse()?;
-    let spec = pipeline_spec(subscription, placement(setup))?;
+    let placement = placement(setup);
+    let spec = pipeline_spec(subscription, placement)?;
+    let owners = PaneOwners::new(&spec, placement).map_err(SpecFault::from)?;
     let decoder =
         JsonDecoder::new(&subscription.columns, &subscription.event_time).ok_or_else(|| {
             SpecFault::NoEventTime {
@@ -102,6 +105,7 @@ pub(super) fn begin<'a>(
             dead_letters,
             store,
             pipeline,
+            owners,
             decoder,
             encoders,
             log_end,
@@ -116,9 +120,18 @@ fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {
     if found != expected {
         return Err(count_changed(setup, topic.as_str(), found, None));
     }
-    match count_refusal(topic.as_str(), expected) {
-        Some(refusal) => Err(TaskError::Count(refusal)),
-        None => Ok(()),
+    carries(topic, expected, setup.allow_non_divisor)
+}
+
+/// Whether keyed state can lie on a topic of this count.
+fn carries(
+    topic: &TopicName,
+    count: RawPartitionCount,
+    allow_non_divisor: bool,
+) -> Result<(), TaskError> {
+    match count_refusal(topic.as_str(), count) {
+        Some(refusal) if !allow_non_divisor => Err(TaskError::Count(refusal)),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -296,4 +309,35 @@ fn restore(
         );
     }
     Ok(pipeline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Valid counts and their neighbours, by trial division.
+    #[test]
+    fn every_count_up_to_a_thousand_is_judged_at_the_start_as_everywhere() {
+        let topic: TopicName = "events".parse().unwrap();
+        for count in (1..=1_001_u32).chain([1_920]) {
+            let raw = RawPartitionCount::try_from(count).unwrap();
+            assert!(carries(&topic, raw, true).is_ok(), "{count} was allowed");
+            let judged = carries(&topic, raw, false);
+            let valid = |near: &u32| 960 % near == 0;
+            if valid(&count) {
+                assert!(judged.is_ok(), "{count}");
+                continue;
+            }
+            let below = (1..count.min(961)).rev().find(valid).unwrap();
+            let nearest = match (count..=960).find(valid) {
+                Some(above) => format!("counts are {below} and {above};"),
+                None => format!("count is {below};"),
+            };
+            let begin = format!(
+                "topic `events` has {count} partitions, which does not divide 960; the nearest valid {nearest}"
+            );
+            let refusal = judged.unwrap_err().to_string();
+            assert!(refusal.starts_with(&begin), "{refusal}");
+        }
+    }
 }

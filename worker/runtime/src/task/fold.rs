@@ -194,7 +194,10 @@ impl Life<'_> {
             if let Some(first) = outcome.first_observed.take() {
                 let record = origins.record_of(from + first.row);
                 let fault = self.record_fault(records, record, first.fault);
-                self.observed(outcome.observed_misplaced, records.offset(record)?, &fault);
+                if let RecordFault::Misplaced(misplaced) = &fault {
+                    let offset = records.offset(record)?;
+                    self.observed(outcome.observed_misplaced, offset, misplaced);
+                }
             }
             let suspect = outcome
                 .row_errors
@@ -213,7 +216,9 @@ impl Life<'_> {
                 }
                 unmoved = true;
                 let fault = self.record_fault(records, record, suspect.fault);
-                self.condemn(offset, &fault);
+                if let RecordFault::Misplaced(misplaced) = &fault {
+                    self.condemn(offset, misplaced);
+                }
                 from += suspect.row;
                 continue;
             }
@@ -232,10 +237,11 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn sort_bad(&self, record: usize, fault: RecordFault, bad: &mut Bad) {
+    fn sort_bad(&mut self, record: usize, fault: RecordFault, bad: &mut Bad) {
         let subscription = &self.setup.subscription;
-        if matches!(fault, RecordFault::Misplaced(_)) {
+        if let RecordFault::Misplaced(misplaced) = &fault {
             self.count_misplaced(1);
+            self.suspect(misplaced);
         }
         match (&fault, subscription.on_null_key, subscription.on_error) {
             (RecordFault::Row(RowFault::NullKey), OnNullKey::Dlq, _) => bad.keyless.push(record),
@@ -291,6 +297,7 @@ impl Life<'_> {
         self.metrics
             .count_bad(Phase::Deserialize.as_str(), action, counts[1]);
         let keyless = bad.keyless.len() as u64;
+        self.bad_records += keyless + bad.passed.len() as u64;
         self.metrics.count_bad(
             Phase::Processing.as_str(),
             BadRecordAction::DeadLettered,

@@ -3,15 +3,17 @@
 use std::time::{Duration, Instant};
 
 use turbine_crds::control::TaskState as Phase;
-use turbine_engine::Pipeline;
+use turbine_engine::{PaneOwners, Pipeline};
 use turbine_kafka::{KafkaError, OutputBatch, OutputProducer, OutputTopic, PartitionReader};
 use turbine_protocol::{Fault, Offset, TopicName};
 use turbine_state::TaskState;
 
 use super::error::TaskError;
+use super::placement::Suspects;
 use super::setup::TaskSetup;
 use super::stop::StopSignal;
 use crate::control::metrics::TaskMetrics;
+use crate::control::recent::Recent;
 use crate::control::status::{Step, TaskCell};
 use crate::decode::JsonDecoder;
 use crate::sink::ResultEncoder;
@@ -36,10 +38,60 @@ pub(super) struct Parts {
     pub(super) dead_letters: Option<OutputTopic>,
     pub(super) store: Box<dyn TaskState>,
     pub(super) pipeline: Pipeline,
+    pub(super) owners: PaneOwners,
     pub(super) decoder: JsonDecoder,
     pub(super) encoders: Vec<ResultEncoder>,
     /// Where the log ended when the task started.
     pub(super) log_end: Offset,
+}
+
+const RATES_OVER: [Duration; 2] = [Duration::from_secs(10), Duration::from_mins(1)];
+const HOUR: Duration = Duration::from_hours(1);
+
+/// What is shown per second and per hour.
+#[derive(Debug)]
+struct Rates {
+    records: Recent,
+    state_ops: Recent,
+    bad: Recent,
+}
+
+impl Rates {
+    fn new() -> Self {
+        let minute = || Recent::new(RATES_OVER[1], Duration::from_millis(500));
+        Self {
+            records: minute(),
+            state_ops: minute(),
+            bad: Recent::new(HOUR, Duration::from_secs(30)),
+        }
+    }
+
+    fn publish(&mut self, metrics: &TaskMetrics, bad_records: u64, now: Duration) {
+        let (records, state_ops) = (metrics.messages.get(), metrics.state_ops.get());
+        self.records.observe(now, records);
+        self.state_ops.observe(now, state_ops);
+        self.bad.observe(now, bad_records);
+        let rates = [
+            (
+                &self.records,
+                records,
+                &metrics.throughput_10s,
+                &metrics.throughput_60s,
+            ),
+            (
+                &self.state_ops,
+                state_ops,
+                &metrics.state_ops_10s,
+                &metrics.state_ops_60s,
+            ),
+        ];
+        for (recent, count, short, long) in rates {
+            short.set(recent.per_second(now, count, RATES_OVER[0]));
+            long.set(recent.per_second(now, count, RATES_OVER[1]));
+        }
+        let bad = self.bad.risen(now, bad_records, HOUR);
+        metrics.bad_60m.set(i64::try_from(bad).unwrap_or(i64::MAX));
+    }
 }
 
 /// A running task.
@@ -54,6 +106,8 @@ pub(crate) struct Life<'a> {
     pub(crate) dead_letters: Option<OutputTopic>,
     pub(crate) store: Box<dyn TaskState>,
     pub(crate) pipeline: Pipeline,
+    pub(super) owners: PaneOwners,
+    pub(super) suspects: Option<Suspects>,
     pub(crate) decoder: JsonDecoder,
     pub(crate) encoders: Vec<ResultEncoder>,
     pub(crate) results: OutputBatch,
@@ -62,6 +116,9 @@ pub(crate) struct Life<'a> {
     pub(crate) position: Offset,
     /// What is folded and not committed.
     pub(crate) open: Option<Interval>,
+    /// Records of this life that could not be used.
+    pub(crate) bad_records: u64,
+    rates: Rates,
     pub(crate) offset_committed: Duration,
     pub(crate) bad_logged: Option<Duration>,
     log_end: Offset,
@@ -95,11 +152,15 @@ impl<'a> Life<'a> {
             dead_letters: parts.dead_letters,
             store: parts.store,
             pipeline: parts.pipeline,
+            owners: parts.owners,
+            suspects: None,
             decoder: parts.decoder,
             encoders: parts.encoders,
             results: OutputBatch::new(),
             key: Vec::new(),
             open: None,
+            bad_records: 0,
+            rates: Rates::new(),
             offset_committed: setup.clock.monotonic(),
             bad_logged: None,
             log_end: parts.log_end,
@@ -152,6 +213,7 @@ impl<'a> Life<'a> {
                 self.commit(stop)?;
             }
             self.publish();
+            self.answer_asks(stop)?;
         }
         if self.open.is_some() {
             self.commit(stop)?;
@@ -244,7 +306,12 @@ impl<'a> Life<'a> {
     }
 
     /// Shows where the task stands; once per batch.
-    fn publish(&self) {
+    pub(super) fn publish(&mut self) {
+        self.rates
+            .publish(self.metrics, self.bad_records, self.setup.clock.monotonic());
+        self.metrics
+            .active_windows
+            .set(i64::try_from(self.pipeline.open_windows()).unwrap_or(i64::MAX));
         // Before its first fetch the client does not know the end, or takes the log for empty.
         let end = self.reader.high_watermark().max(Some(self.log_end));
         let frontier = self.pipeline.clocks().frontier;
@@ -286,6 +353,9 @@ impl<'a> Life<'a> {
         self.metrics.placement.set(placement.number().into());
         self.cell.update(|status| {
             status.placement = placement;
+            if status.misplaced_first.as_ref() != self.pipeline.first_misplaced() {
+                status.misplaced_first = self.pipeline.first_misplaced().cloned();
+            }
             status.position = committed.map(Offset::get);
             status.end_offset = end.map(Offset::get);
             status.frontier_ms = frontier;

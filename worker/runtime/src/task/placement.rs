@@ -1,18 +1,25 @@
 //! Records in the wrong partition, and topics that grow.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use turbine_crds::app::PartitionHash;
 use turbine_crds::compiled::CompiledSubscription;
+use turbine_crds::control::TaskPlacement;
 use turbine_engine::{Placement, PlacementCheck, RowFault};
 use turbine_kafka::RecordBatch as Records;
-use turbine_keygroups::{Partition, RawPartitionCount, Verdict};
+use turbine_keygroups::{
+    Lookalike, MisplacedRecord, Partition, RawPartitionCount, Suspicion, Verdict,
+};
 use turbine_protocol::Offset;
 
 use super::error::TaskError;
 use super::life::Life;
+use super::look::{look, refused};
 use super::setup::TaskSetup;
+use super::stop::StopSignal;
 use crate::control::assignment::count_refusal;
+use crate::control::status::Step;
 use crate::decode::{Misplaced, RecordFault};
 
 /// Where the records of a task have to lie.
@@ -107,7 +114,87 @@ pub(super) fn count_changed(
     }
 }
 
+/// Misplaced keys of one life, for telling which client it was.
+#[derive(Debug)]
+pub(crate) struct Suspects {
+    seen: BTreeSet<u32>,
+    suspicion: Suspicion,
+}
+
+/// More keys would not tell more.
+const MOST_SUSPECTS: usize = 100;
+
+impl Suspects {
+    fn new(count: RawPartitionCount) -> Self {
+        Self {
+            seen: BTreeSet::new(),
+            suspicion: Suspicion::new(count),
+        }
+    }
+
+    /// What the keys look like, as soon as there are enough to tell. A record whose own key is
+    /// another than its partition key was placed by that one, whatever the client.
+    fn add(&mut self, misplaced: &Misplaced) -> Option<Lookalike> {
+        if misplaced.record_key.as_ref() != Some(&misplaced.key)
+            || self.seen.len() >= MOST_SUSPECTS
+            || !self.seen.insert(misplaced.hash)
+        {
+            return None;
+        }
+        self.suspicion.add(&misplaced.key, misplaced.found);
+        self.suspicion
+            .looks_like()
+            .filter(|client| *client != Lookalike::TooFewKeys)
+    }
+}
+
 impl Life<'_> {
+    /// Looks through the store for those who asked, and forgets the verdict if they say so.
+    ///
+    /// # Errors
+    /// If a commit fails. A store that cannot be looked through is the askers' trouble alone.
+    pub(super) fn answer_asks(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
+        for ask in self.cell.take_asks() {
+            if self.open.is_some() {
+                self.look_for_growth()?;
+                self.commit(stop)?;
+            }
+            let mut found = self.look();
+            if !ask.dry_run && found.refused.is_none() {
+                self.pipeline.clear_verdict();
+                self.suspects = None;
+                self.touched(0);
+                self.commit(stop)?;
+                found.cleared = true;
+                tracing::info!(
+                    task = %self.cell.task(), verdict = %found.verdict, panes = found.panes,
+                    foreign_panes = found.foreign_panes, "the placement verdict was cleared"
+                );
+                self.publish();
+            }
+            // Who asked may have gone.
+            let _ = ask.answer.send(found);
+        }
+        Ok(())
+    }
+
+    fn look(&self) -> TaskPlacement {
+        self.cell.enter(Step::Looking);
+        let looked = look(&*self.store, &self.owners, &mut |_| {
+            self.cell.enter(Step::Looking);
+        });
+        let found = looked.unwrap_or_else(|error| {
+            let task = self.cell.task();
+            let (subscription, partition) = (task.subscription.as_str(), task.partition.get());
+            refused(subscription, partition, error.to_string())
+        });
+        TaskPlacement {
+            verdict: self.pipeline.verdict(),
+            misplaced_first: self.pipeline.first_misplaced().cloned(),
+            ..found
+        }
+    }
+
     /// Asks whether the topic still has the count that the task's state is laid out for, before a
     /// record is called misplaced: the first record of a new placement looks the same.
     pub(super) fn confirm_count(&self, at: Offset) -> Result<(), TaskError> {
@@ -152,26 +239,50 @@ impl Life<'_> {
     }
 
     /// The topic has not grown, so a record that lies wrong was put there by its producer.
-    pub(super) fn condemn(&mut self, at: Offset, fault: &RecordFault) {
+    pub(super) fn condemn(&mut self, at: Offset, misplaced: &Misplaced) {
         if self.pipeline.verdict() == Verdict::Misplaced {
             return;
         }
         tracing::warn!(
-            task = %self.cell.task(), topic = %self.topic, offset = %at, %fault,
+            task = %self.cell.task(), topic = %self.topic, offset = %at, fault = %misplaced,
             "records lie in the wrong partition"
         );
-        self.pipeline.condemn();
+        self.pipeline.condemn(MisplacedRecord {
+            offset: at.get(),
+            key_hash: misplaced.hash,
+            belongs_to: misplaced.owner,
+            looks_like: misplaced.likely_cause(),
+        });
         // The verdict is state: it is committed though no record may be.
         self.touched(0);
     }
 
+    /// One key more to tell the client by.
+    pub(super) fn suspect(&mut self, misplaced: &Misplaced) {
+        let count = self.setup.plan.partitions;
+        let suspects = self.suspects.get_or_insert_with(|| Suspects::new(count));
+        let Some(client) = suspects.add(misplaced) else {
+            return;
+        };
+        let looks_like = format!("it looks like {client}");
+        if self
+            .pipeline
+            .first_misplaced()
+            .is_some_and(|first| first.looks_like != looks_like)
+        {
+            self.pipeline.misplaced_look_like(looks_like);
+            self.touched(0);
+        }
+    }
+
     /// Rows that lie wrong were folded, since nobody declared the hash. Once the count is known to
     /// be the same, that is a verdict; until then each batch with such rows asks again.
-    pub(super) fn observed(&mut self, rows: u64, at: Offset, fault: &RecordFault) {
+    pub(super) fn observed(&mut self, rows: u64, at: Offset, misplaced: &Misplaced) {
         self.count_misplaced(rows);
         if self.pipeline.verdict() != Verdict::Misplaced && self.confirm_count(at).is_ok() {
-            self.condemn(at, fault);
+            self.condemn(at, misplaced);
         }
+        self.suspect(misplaced);
     }
 
     pub(super) fn count_misplaced(&self, records: u64) {

@@ -55,6 +55,8 @@ pub struct TaskSetup {
     pub on_foreign: OnForeign,
     /// The task.
     pub plan: TaskPlan,
+    /// A count that does not divide 960 is no reason not to start.
+    pub allow_non_divisor: bool,
     /// What it computes.
     pub subscription: Arc<CompiledSubscription>,
     /// How to reach the broker.

@@ -57,6 +57,9 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
         let before = cell.status().position;
         let ended = catch_unwind(AssertUnwindSafe(|| begin(setup, cell, metrics)?.run(stop)));
         metrics.running.set(0);
+        metrics.stopped_at.set(setup.clock.wall_ms());
+        // Nobody answers until the next life reads again.
+        drop(cell.take_asks());
         let error = match ended {
             Ok(Ok(())) => break,
             Ok(Err(error)) => error,

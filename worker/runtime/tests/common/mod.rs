@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use rdkafka::config::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use turbine_crds::assignment::{AssignedTask, AssignmentDocument};
@@ -260,6 +262,20 @@ impl Bed {
                 .zip(&values)
                 .map(|((user, _, _), value)| (Some(user.as_bytes()), Some(value.as_bytes()))),
         );
+    }
+
+    /// Placed as librdkafka does when nobody chooses a partitioner.
+    pub(crate) fn produce_by_crc32(&self, events: &[(&str, i64, i64)]) {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", self.broker.bootstrap_servers())
+            .create()
+            .unwrap();
+        for event in events {
+            let value = value(event);
+            let record = BaseRecord::to("in").key(event.0).payload(&value);
+            producer.send(record).unwrap();
+        }
+        producer.flush(WAIT).unwrap();
     }
 
     /// Everything in a topic, partition after partition, in the order of the logs.
