@@ -102,7 +102,11 @@ fn fill_subscription(subscription: &mut SubscriptionSpec) {
     subscription
         .processing_guarantee
         .get_or_insert(ProcessingGuarantee::AtLeastOnce);
-    default_duration(&mut subscription.commit_interval, "1s");
+    let commit_interval = match subscription.processing_guarantee {
+        Some(ProcessingGuarantee::ExactlyOnce) => "100ms",
+        Some(ProcessingGuarantee::AtLeastOnce) | None => "1s",
+    };
+    default_duration(&mut subscription.commit_interval, commit_interval);
     if subscription.partition_hash.is_some() {
         let on_misplaced = &mut subscription.input.on_misplaced;
         on_misplaced.get_or_insert(OnMisplaced::FollowOnError);

@@ -6,6 +6,8 @@ mod api;
 mod bad_records;
 #[path = "e2e/end_to_end.rs"]
 mod end_to_end;
+#[path = "e2e/exactly_once.rs"]
+mod exactly_once;
 #[path = "e2e/growth.rs"]
 mod growth;
 #[path = "e2e/helm.rs"]

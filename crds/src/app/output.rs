@@ -27,5 +27,8 @@ pub struct OutputSpec {
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum ProcessingGuarantee {
+    /// A crash can write results of the last interval a second time; state is never lost or doubled.
     AtLeastOnce,
+    /// Results, state and offset count as one, once. Readers must read committed records only.
+    ExactlyOnce,
 }

@@ -14,6 +14,7 @@ use crate::text::DurationText;
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[x_kube(
     validation = cel::misplaced_needs_hash(),
+    validation = cel::transaction_length(),
     validation = cel::dlq_there(),
     validation = cel::dlq_used(),
     validation = cel::output_is_not_input(),

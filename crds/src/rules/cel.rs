@@ -27,12 +27,12 @@ fn digits(of: &str, length: u32) -> String {
         .rev()
         .map(|power| {
             let unit = 10_u32.pow(power);
-            let digit = format!("{of} / {unit} % 10");
-            let digit = format!("'0123456789'.substring({digit}, {digit} + 1)");
+            let digit = format!("{of}/{unit}%10");
+            let digit = format!("'0123456789'.substring({digit},{digit}+1)");
             if power == 0 {
                 digit
             } else {
-                format!("({of} >= {unit} ? {digit} : '')")
+                format!("({of}>={unit}?{digit}:'')")
             }
         })
         .collect::<Vec<_>>()
@@ -114,14 +114,27 @@ pub(crate) fn secret_key() -> Rule {
     )
 }
 
-/// One rule per property, since a message names it and its reason.
+/// One rule per reason; its message names the first of the properties that it is broken by.
 pub(crate) fn kafka_properties() -> Vec<Rule> {
     DENIALS
         .iter()
-        .flat_map(|denial| denial.names.iter().map(|name| (*name, denial.reason)))
-        .map(|(name, reason)| Rule {
-            message: Some(Message::Message(property_refusal(name, reason))),
-            ..Rule::new(format!("!({} in self)", quote(name)))
+        .filter_map(|denial| {
+            let (last, others) = denial.names.split_last()?;
+            let names: Vec<String> = denial.names.iter().map(|name| quote(name)).collect();
+            // Literals only, so that the length of the message has a bound.
+            let mut first: String = others
+                .iter()
+                .map(|name| format!("{0} in self ? {0} : ", quote(name)))
+                .collect();
+            first.push_str(&quote(last));
+            // The words around a name that occurs in no reason.
+            let words = property_refusal("\u{0}", denial.reason);
+            let (before, after) = words.split_once('\u{0}')?;
+            let message = format!("{} + ({first}) + {}", quote(before), quote(after));
+            Some(Rule {
+                message: Some(Message::Expression(message)),
+                ..Rule::new(format!("!([{}].exists(n, n in self))", names.join(", ")))
+            })
         })
         .collect()
 }
@@ -197,10 +210,10 @@ fn millis(text: &str) -> String {
     [("u", 1_u64), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)]
         .map(|(unit, factor)| {
             format!(
-                "{text}.replace('ms', 'u').findAll('[0-9]+{unit}').map(n, int(n.replace('{unit}', ''))).sum() * {factor}"
+                "{text}.replace('ms','u').findAll('[0-9]+{unit}').map(n,int(n.replace('{unit}',''))).sum()*{factor}"
             )
         })
-        .join(" + ")
+        .join("+")
 }
 
 fn is_duration(text: &str) -> String {
@@ -227,6 +240,23 @@ pub(crate) fn duration_in(range: DurationRange) -> Rule {
             ("max", &quote(range.max.0)),
         ],
     )
+}
+
+/// A transaction is given up by the broker after a minute.
+pub(crate) fn transaction_length() -> Rule {
+    let interval = "self.commitInterval";
+    rule(
+        format!(
+            "!has(self.processingGuarantee) || self.processingGuarantee != 'exactlyOnce' || \
+             !has(self.commitInterval) || !{} || [{}].all(ms, ms <= {})",
+            is_duration(interval),
+            millis(interval),
+            limits::LONGEST_TRANSACTION_MS
+        ),
+        words::LONG_TRANSACTION,
+        &[("text", interval)],
+    )
+    .field_path(".commitInterval")
 }
 
 pub(crate) fn event_time_column() -> Rule {

@@ -79,6 +79,8 @@ pub const IDLE_TIMEOUT: DurationRange = DurationRange {
     min: ("100ms", 100),
     max: ("1d", 86_400_000),
 };
+/// `commitInterval` with `processingGuarantee: exactlyOnce`, in milliseconds: half of what the broker waits for a transaction.
+pub const LONGEST_TRANSACTION_MS: u64 = 30_000;
 /// `commitInterval`.
 pub const COMMIT_INTERVAL: DurationRange = DurationRange {
     min: ("10ms", 10),

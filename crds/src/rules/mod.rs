@@ -17,7 +17,7 @@ pub mod overrides;
 
 use report::{Path, Report};
 
-use crate::app::{SubscriptionSpec, TurbineApp};
+use crate::app::{ProcessingGuarantee, SubscriptionSpec, TurbineApp};
 use crate::compile;
 use crate::validated::ValidatedApp;
 
@@ -106,6 +106,21 @@ pub fn validate_update(old: &TurbineApp, new: &TurbineApp) -> Result<(), Vec<Fie
     report.into_result()
 }
 
+fn check_transaction(report: &mut Report, path: &Path, subscription: &SubscriptionSpec) {
+    let (Some(ProcessingGuarantee::ExactlyOnce), Some(interval)) = (
+        subscription.processing_guarantee,
+        &subscription.commit_interval,
+    ) else {
+        return;
+    };
+    if interval
+        .millis()
+        .is_ok_and(|millis| millis > limits::LONGEST_TRANSACTION_MS)
+    {
+        report.refuse(path, words::LONG_TRANSACTION, &[("text", &interval.0)]);
+    }
+}
+
 fn check_subscriptions(report: &mut Report, path: &Path, subscriptions: &[SubscriptionSpec]) {
     report.list_length(path, subscriptions.len(), 1, limits::SUBSCRIPTIONS);
     let names = subscriptions
@@ -130,6 +145,7 @@ fn check_subscriptions(report: &mut Report, path: &Path, subscriptions: &[Subscr
             subscription.commit_interval.as_ref(),
             limits::COMMIT_INTERVAL,
         );
+        check_transaction(report, &path.field("commitInterval"), subscription);
     }
     output::check_loops(report, path, subscriptions);
 }

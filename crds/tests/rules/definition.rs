@@ -41,8 +41,13 @@ fn the_chart_holds_the_definition_that_the_types_give() {
 
 #[test]
 fn client_side_apply_has_room_for_it() {
-    let size = turbine_crds::crd::definition().unwrap().to_string().len();
-    assert!(size < 64 * 1024, "{size} bytes");
+    let definition = turbine_crds::crd::definition().unwrap();
+    let yaml = turbine_crds::crd::yaml().unwrap();
+    for size in [definition.to_string().len(), yaml.len()] {
+        assert!(size < 64 * 1024, "{size} bytes");
+    }
+    let read: Value = serde_yaml::from_str(&yaml).unwrap();
+    assert_eq!(read, definition);
 }
 
 #[test]

@@ -579,7 +579,7 @@ async fn a_key_of_several_columns_is_null_as_soon_as_one_of_them_is() -> Result<
     case.stop().await
 }
 
-/// The output takes 600 bytes, and one tenant's name is longer than that.
+/// The client takes records of 1,000 bytes, and one tenant's name is that long already.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_its_topic_does_not_take_stops_its_task_or_is_left_out() -> Result<()> {
     let Some(bed) = Bed::for_test("bad_records::result", Needs::Broker)? else {
@@ -600,8 +600,8 @@ async fn a_result_that_its_topic_does_not_take_stops_its_task_or_is_left_out() -
             .collect::<Vec<_>>()
     };
     let small = (
-        "spec.topics",
-        json!({"config": {"max.message.bytes": "600"}}),
+        "spec.kafka.properties",
+        json!({"message.max.bytes": "1000"}),
     );
     let case = run(&bed, records(), 2, std::slice::from_ref(&small)).await?;
     wait::until("the halt", WITHIN, || async {

@@ -122,6 +122,17 @@ pub enum KafkaError {
         /// For how long.
         after: Duration,
     },
+    /// Somebody else uses the transactional id.
+    #[error(
+        "transactional id `{id}` was taken over by another producer ({detail}): a newer worker runs this task, or another \
+         app with the same `appId` uses the same Kafka cluster; this one writes nothing more"
+    )]
+    Fenced {
+        /// The id.
+        id: String,
+        /// What the client says.
+        detail: String,
+    },
     /// A setting that the client does not take.
     #[error("the Kafka client refuses its settings: {detail}")]
     Settings {
@@ -168,6 +179,7 @@ impl Fault for KafkaError {
             | Self::OffsetOutOfRange { .. }
             | Self::NotAcknowledged { .. }
             | Self::TimedOut { .. }
+            | Self::Fenced { .. }
             | Self::Senseless { .. }
             | Self::Fatal { .. }
             | Self::Other { .. } => Category::Kafka,
@@ -192,6 +204,7 @@ impl Fault for KafkaError {
             Self::RecordInvalid { .. } => "RecordInvalid",
             Self::NotAcknowledged { .. } => "OutputNotAcknowledged",
             Self::TimedOut { .. } => "KafkaTimedOut",
+            Self::Fenced { .. } => "Fenced",
             Self::Settings { .. } => "KafkaSettingsRefused",
             Self::Senseless { .. } => "KafkaAnswerSenseless",
             Self::Fatal { .. } => "KafkaClientFatal",
@@ -212,7 +225,9 @@ impl Fault for KafkaError {
             | Self::Senseless { .. }
             | Self::Fatal { .. }
             | Self::Other { .. } => true,
-            Self::PartitionMissing { .. }
+            // To take the id back would only fence the other one in turn.
+            Self::Fenced { .. }
+            | Self::PartitionMissing { .. }
             | Self::TopicRefused { .. }
             | Self::OffsetOutOfRange { .. }
             | Self::RecordTooLarge { .. }
@@ -237,6 +252,7 @@ pub(crate) enum Resource<'a> {
     Topic(&'a TopicName),
     Partition(&'a TopicName, i32),
     Group(&'a str),
+    Transaction(&'a str),
 }
 
 impl std::fmt::Display for Resource<'_> {
@@ -245,6 +261,7 @@ impl std::fmt::Display for Resource<'_> {
             Self::Cluster => f.write_str("the cluster"),
             Self::Topic(topic) | Self::Partition(topic, _) => write!(f, "topic `{topic}`"),
             Self::Group(group) => write!(f, "group `{group}`"),
+            Self::Transaction(id) => write!(f, "transactional id `{id}`"),
         }
     }
 }
@@ -297,7 +314,9 @@ impl Doing<'_> {
                             topic: topic.clone(),
                         }
                     }
-                    Resource::Cluster | Resource::Group(_) => self.other(code, detail),
+                    Resource::Cluster | Resource::Group(_) | Resource::Transaction(_) => {
+                        self.other(code, detail)
+                    }
                 }
             }
             Code::InvalidTopic
@@ -312,7 +331,9 @@ impl Doing<'_> {
                         detail,
                     }
                 }
-                Resource::Cluster | Resource::Group(_) => self.other(code, detail),
+                Resource::Cluster | Resource::Group(_) | Resource::Transaction(_) => {
+                    self.other(code, detail)
+                }
             },
             Code::OperationTimedOut | Code::RequestTimedOut => KafkaError::TimedOut {
                 what: format!("to {} {}", self.what, self.resource),

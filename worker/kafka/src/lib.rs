@@ -19,6 +19,7 @@ mod produce;
 mod properties;
 mod scan;
 mod settings;
+mod transaction;
 
 pub use admin::{
     Admin, Broker, CommittedOffset, CreateOutcome, DeleteOutcome, NewTopic, TopicLayout,
@@ -34,4 +35,8 @@ pub use output::{OutputBatch, Parts, Rejected};
 pub use produce::{Abandon, OutputProducer, OutputTopic};
 pub use properties::{PropertyRefusal, check_properties};
 pub use scan::{Seen, TopicScan};
-pub use settings::{ClientCertificate, KafkaSettings, Mechanism, QueueBudget, Sasl, Secret, Tls};
+pub use settings::{
+    ClientCertificate, KafkaSettings, Mechanism, QueueBudget, Sasl, Secret, TRANSACTION_TIMEOUT_MS,
+    Tls,
+};
+pub use transaction::{CommitOutcome, Transactions};

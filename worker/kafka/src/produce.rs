@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::producer::{BaseProducer, Producer, PurgeConfig};
 use turbine_keygroups::{RawPartitionCount, partition_of};
-use turbine_protocol::TopicName;
+use turbine_protocol::{TopicName, TransactionalId};
 
 use crate::admin::partition_count;
 use crate::client::{Context, LinkHealth};
@@ -72,6 +72,7 @@ impl OutputTopic {
 pub struct OutputProducer {
     producer: Arc<BaseProducer<Context>>,
     bootstrap: String,
+    transactional_id: Option<TransactionalId>,
     buffer: ProduceBuffer,
     refreshed: Option<Instant>,
     stop: Arc<AtomicBool>,
@@ -110,14 +111,25 @@ impl OutputProducer {
     /// # Errors
     /// If the client does not take its settings, or no thread can be had.
     pub fn open(settings: &KafkaSettings, budget: QueueBudget) -> Result<Self, KafkaError> {
+        Self::open_with(settings, budget, None)
+    }
+
+    pub(crate) fn open_with(
+        settings: &KafkaSettings,
+        budget: QueueBudget,
+        transactional_id: Option<&TransactionalId>,
+    ) -> Result<Self, KafkaError> {
         let doing = Doing {
             what: "write",
             resource: Resource::Cluster,
             bootstrap: settings.bootstrap_servers(),
             after: Duration::ZERO,
         };
-        let producer: BaseProducer<Context> = settings
-            .producer(budget)
+        let config = match transactional_id {
+            Some(id) => settings.transactional_producer(budget, id),
+            None => settings.producer(budget),
+        };
+        let producer: BaseProducer<Context> = config
             .create_with_context(Context::default())
             .map_err(|error| doing.failed(&error))?;
         let producer = Arc::new(producer);
@@ -140,6 +152,7 @@ impl OutputProducer {
         Ok(Self {
             producer,
             bootstrap: settings.bootstrap_servers().to_owned(),
+            transactional_id: transactional_id.cloned(),
             buffer: ProduceBuffer::default(),
             refreshed: None,
             stop,
@@ -163,6 +176,25 @@ impl OutputProducer {
             partitions: AtomicU32::new(partitions.get()),
             next_for_null: AtomicU32::new(0),
         })
+    }
+
+    pub(crate) fn client(&self) -> &BaseProducer<Context> {
+        &self.producer
+    }
+
+    pub(crate) fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// The client may know better why a call ran out of time.
+    pub(crate) fn explained(
+        &self,
+        resource: Resource<'_>,
+        what: &'static str,
+        error: KafkaError,
+    ) -> KafkaError {
+        let doing = self.doing(what, resource, Duration::ZERO);
+        self.producer.context().explain(&doing, error)
     }
 
     fn doing<'a>(
@@ -304,15 +336,26 @@ impl OutputProducer {
     }
 
     /// The first failure since the producer was made, if there was one.
-    fn check(&self) -> Result<(), KafkaError> {
-        match self.producer.context().undelivered() {
-            Some(error) => Err(error),
-            None => match self.producer.client().fatal_error() {
-                Some((_, detail)) => Err(KafkaError::Fatal {
+    ///
+    /// # Errors
+    /// If there was.
+    pub fn check(&self) -> Result<(), KafkaError> {
+        // First, since all that is under way fails with it.
+        let fatal = self.producer.client().fatal_error();
+        match (fatal, &self.transactional_id) {
+            (Some((Code::Fenced | Code::ProducerFenced, detail)), Some(id)) => {
+                Err(KafkaError::Fenced {
+                    id: id.to_string(),
+                    detail,
+                })
+            }
+            (fatal, _) => match (self.producer.context().undelivered(), fatal) {
+                (Some(error), _) => Err(error),
+                (None, Some((_, detail))) => Err(KafkaError::Fatal {
                     what: "write",
                     detail,
                 }),
-                None => Ok(()),
+                (None, None) => Ok(()),
             },
         }
     }

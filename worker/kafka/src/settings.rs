@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use turbine_protocol::GroupId;
+use turbine_protocol::{GroupId, TransactionalId};
 
 use crate::error::KafkaError;
 use crate::properties::check_properties;
@@ -325,6 +325,25 @@ impl KafkaSettings {
             &["message.timeout.ms", "delivery.timeout.ms"],
             "120000",
         );
+        config
+    }
+}
+
+/// How long the broker leaves a transaction open whose producer says nothing, in milliseconds.
+pub const TRANSACTION_TIMEOUT_MS: u64 = 60_000;
+
+impl KafkaSettings {
+    pub(crate) fn transactional_producer(
+        &self,
+        budget: QueueBudget,
+        id: &TransactionalId,
+    ) -> ClientConfig {
+        let mut config = self.producer(budget);
+        config.set("transactional.id", id.as_str());
+        config.set("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS.to_string());
+        // No record may be tried for longer than its transaction lives.
+        config.remove("delivery.timeout.ms");
+        config.set("message.timeout.ms", TRANSACTION_TIMEOUT_MS.to_string());
         config
     }
 }

@@ -88,6 +88,7 @@ pub const DENIALS: &[Denial] = &[
             "message.send.max.retries",
             "queuing.strategy",
             "transactional.id",
+            "transaction.timeout.ms",
             "delivery.report.only.error",
         ],
     },

@@ -16,6 +16,7 @@ pub mod offset;
 pub mod receipt;
 mod refusal;
 pub mod start;
+pub mod transaction;
 
 pub use entry::{Change, Entry, EntryChecksum, Frontier, Position};
 pub use epochs::{EntryNumber, LayoutEpoch, Lineage, StoreEpoch};

@@ -87,6 +87,37 @@ pub enum StartRefusal {
         /// Offset of the receipt.
         receipt_offset: Offset,
     },
+    /// Exactly once, and the store is older than what was committed.
+    #[error(
+        "the store stands at commit {store} (offset {store_offset}), the broker holds a receipt \
+         for commit {receipt} (offset {receipt_offset}): it is an older copy of the volume, and \
+         exactly once it cannot go on from there without writing results a second time. Bring \
+         back the newer volume, or set `processingGuarantee: atLeastOnce`, which reads from the \
+         store's offset and repeats what lies between"
+    )]
+    StoreBehind {
+        /// Last commit of the store.
+        store: EntryNumber,
+        /// Where the store stands.
+        store_offset: Offset,
+        /// The commit the receipt names.
+        receipt: EntryNumber,
+        /// Offset of the receipt.
+        receipt_offset: Offset,
+    },
+    /// Exactly once, and nothing at the broker says what counted.
+    #[error(
+        "the store has commits up to {number} (offset {position}), and the broker holds no \
+         receipt for this task: the group's offsets were deleted, reset by hand, or expired. \
+         Whether the last commit's results were written cannot be told; set \
+         `processingGuarantee: atLeastOnce` to go on from the store"
+    )]
+    ReceiptMissing {
+        /// Last commit of the store.
+        number: EntryNumber,
+        /// Where the store stands.
+        position: Offset,
+    },
     /// The receipt was written by a newer program.
     #[error(
         "the receipt at the broker has version `{version}`: run the worker version that wrote it"
@@ -133,8 +164,12 @@ impl Fault for StartRefusal {
             | Self::OtherStore { .. }
             | Self::NewerReceipt { .. } => Category::User,
             Self::OldAssignment { .. } => Category::Kubernetes,
-            Self::StateMissing { .. } | Self::OtherHistory { .. } => Category::Storage,
-            Self::RetentionGap { .. } | Self::BeyondEnd { .. } => Category::Kafka,
+            Self::StateMissing { .. } | Self::OtherHistory { .. } | Self::StoreBehind { .. } => {
+                Category::Storage
+            }
+            Self::ReceiptMissing { .. } | Self::RetentionGap { .. } | Self::BeyondEnd { .. } => {
+                Category::Kafka
+            }
         }
     }
 
@@ -146,6 +181,8 @@ impl Fault for StartRefusal {
             Self::OtherStore { .. } => "OtherStore",
             Self::StateMissing { .. } => "StateMissing",
             Self::OtherHistory { .. } => "OtherHistory",
+            Self::StoreBehind { .. } => "StoreBehindReceipt",
+            Self::ReceiptMissing { .. } => "ReceiptMissing",
             Self::NewerReceipt { .. } => "NewerReceipt",
             Self::RetentionGap { .. } => "RetentionGap",
             Self::BeyondEnd { .. } => "PositionBeyondEnd",
@@ -160,6 +197,8 @@ impl Fault for StartRefusal {
             | Self::OtherStore { .. }
             | Self::StateMissing { .. }
             | Self::OtherHistory { .. }
+            | Self::StoreBehind { .. }
+            | Self::ReceiptMissing { .. }
             | Self::NewerReceipt { .. }
             | Self::RetentionGap { .. }
             | Self::BeyondEnd { .. } => false,

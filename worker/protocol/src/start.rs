@@ -1,5 +1,5 @@
-//! How a task starts, at least once: from what is on the volume and at the broker, to where it
-//! reads on, or why it does not.
+//! How a task starts: from what is on the volume and at the broker, to where it reads on, or why
+//! it does not.
 
 use crate::entry::EntryChecksum;
 use crate::epochs::{EntryNumber, LayoutEpoch, Lineage};
@@ -7,6 +7,15 @@ use crate::identity::{Differences, StoreIdentity, VolumeMarker};
 use crate::offset::{LogBounds, Offset};
 use crate::receipt::{NotAReceipt, Receipt};
 pub use crate::refusal::StartRefusal;
+
+/// How often a record may count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Outputs of the last interval may come again after a crash.
+    AtLeastOnce,
+    /// Outputs, state and offset count as one, once.
+    ExactlyOnce,
+}
 
 /// What to do with state and offsets of another lineage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +60,9 @@ pub struct StoreProgress {
     pub checksum: EntryChecksum,
     /// The offset of the own partition that it reads next.
     pub position: Offset,
+    /// A commit that was prepared and of which the store does not know whether it counts. It has
+    /// the next number.
+    pub prepared: Option<Box<StoreProgress>>,
 }
 
 /// What the group's offset for the task's partition says.
@@ -90,6 +102,8 @@ pub struct StartInputs {
     pub layout_epoch: LayoutEpoch,
     /// What to do with another lineage's leavings.
     pub on_foreign: OnForeign,
+    /// What the task promises.
+    pub guarantee: Guarantee,
     /// What the volume says about itself; `None` if it was never used.
     pub volume: Option<VolumeMarker>,
     /// The task's store.
@@ -126,6 +140,18 @@ pub enum Notice {
     },
 }
 
+/// What becomes of a prepared entry before the task reads on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreparedFate {
+    /// There is none.
+    None,
+    /// Its receipt was committed: it counts.
+    Apply,
+    /// Its receipt was not: it never counted, and its number is given anew. Cancel it durably
+    /// before that.
+    Cancel,
+}
+
 /// What a task does at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartDecision {
@@ -133,6 +159,8 @@ pub enum StartDecision {
     Resume {
         /// Reads on from here.
         offset: Offset,
+        /// What to do with a prepared entry first.
+        prepared: PreparedFate,
         /// What to tell.
         notice: Option<Notice>,
     },
@@ -280,6 +308,26 @@ fn resume(
     broker: &Committed,
 ) -> Result<StartDecision, StartRefusal> {
     let mut notice = None;
+    let exactly_once = inputs.guarantee == Guarantee::ExactlyOnce;
+    let undecided = store.prepared.as_deref();
+    let counts = undecided.filter(|prepared| match broker {
+        Committed::Receipt(_, receipt) => {
+            receipt.store_epoch == store.identity.store_epoch && receipt.number == prepared.number
+        }
+        Committed::Nothing | Committed::Offset(_) => false,
+    });
+    let (store, prepared) = match (counts, undecided) {
+        (Some(counts), _) => (counts, PreparedFate::Apply),
+        (None, Some(_)) => (store, PreparedFate::Cancel),
+        (None, None) => (store, PreparedFate::None),
+    };
+    if exactly_once && store.number > EntryNumber::ZERO && !matches!(broker, Committed::Receipt(..))
+    {
+        return Err(StartRefusal::ReceiptMissing {
+            number: store.number,
+            position: store.position,
+        });
+    }
     if let Committed::Receipt(offset, receipt) = broker
         && receipt.store_epoch == store.identity.store_epoch
     {
@@ -288,6 +336,14 @@ fn resume(
                 return Err(StartRefusal::StateMissing {
                     number: receipt.number,
                     offset: *offset,
+                });
+            }
+            if exactly_once {
+                return Err(StartRefusal::StoreBehind {
+                    store: store.number,
+                    store_offset: store.position,
+                    receipt: receipt.number,
+                    receipt_offset: *offset,
                 });
             }
             notice = Some(Notice::OlderStore {
@@ -308,7 +364,11 @@ fn resume(
         }
     }
     let offset = within(inputs.log, STORE, store.position)?;
-    Ok(StartDecision::Resume { offset, notice })
+    Ok(StartDecision::Resume {
+        offset,
+        prepared,
+        notice,
+    })
 }
 
 fn fresh(

@@ -34,6 +34,7 @@ fn store(number: i64, position: i64) -> StoreEvidence {
         number: number.try_into().unwrap(),
         checksum: EntryChecksum(u32::try_from(number).unwrap()),
         position: at(position),
+        prepared: None,
     })
 }
 
@@ -57,6 +58,7 @@ fn first_start() -> StartInputs {
         assigned: identity("a", OURS, 1),
         layout_epoch: 1.try_into().unwrap(),
         on_foreign: OnForeign::Refuse,
+        guarantee: Guarantee::AtLeastOnce,
         volume: None,
         store: StoreEvidence::Absent,
         broker: BrokerEvidence::Nothing,
@@ -76,6 +78,7 @@ fn marker(app: &str, lineage: u128, epoch: i64) -> VolumeMarker {
 fn resumed(offset: i64) -> StartDecision {
     StartDecision::Resume {
         offset: at(offset),
+        prepared: PreparedFate::None,
         notice: None,
     }
 }
@@ -180,6 +183,7 @@ fn an_older_copy_of_the_store_goes_on_from_its_own_position_and_says_so() {
         decide(&inputs),
         StartDecision::Resume {
             offset: at(150),
+            prepared: PreparedFate::None,
             notice: Some(Notice::OlderStore {
                 store: at(150),
                 receipt: at(200),
@@ -307,6 +311,7 @@ fn leavings() -> [StartInputs; 3] {
                 number: 5.try_into().unwrap(),
                 checksum: EntryChecksum(5),
                 position: at(200),
+                prepared: None,
             }),
             ..first_start()
         },
@@ -352,6 +357,7 @@ fn a_store_of_another_key_or_count_is_refused_with_both_values() {
             number: 1.try_into().unwrap(),
             checksum: EntryChecksum(1),
             position: at(200),
+            prepared: None,
         }),
         on_foreign: OnForeign::Discard,
         ..first_start()
@@ -376,4 +382,90 @@ fn a_receipt_of_a_later_version_is_not_taken_for_none() {
         refusal(&inputs),
         StartRefusal::NewerReceipt { .. }
     ));
+}
+
+/// Both guarantees: a switch back to at least once finds such stores too.
+#[rstest]
+#[case::its_receipt_counts(committed(220, receipt(OURS, 1, 6)), PreparedFate::Apply, 220)]
+#[case::the_one_before_counts(committed(200, receipt(OURS, 1, 5)), PreparedFate::Cancel, 200)]
+fn the_receipt_decides_whether_a_prepared_entry_counts(
+    #[case] broker: BrokerEvidence,
+    #[case] fate: PreparedFate,
+    #[case] position: i64,
+    #[values(Guarantee::AtLeastOnce, Guarantee::ExactlyOnce)] guarantee: Guarantee,
+) {
+    let inputs = StartInputs {
+        store: prepared(5, 200, 220),
+        broker,
+        guarantee,
+        ..first_start()
+    };
+    assert_eq!(
+        decide(&inputs),
+        StartDecision::Resume {
+            offset: at(position),
+            prepared: fate,
+            notice: None,
+        }
+    );
+}
+
+/// A store that has committed `number` and prepared the next one.
+fn prepared(number: i64, position: i64, next: i64) -> StoreEvidence {
+    match (store(number, position), store(number + 1, next)) {
+        (StoreEvidence::Present(done), StoreEvidence::Present(prepared)) => {
+            StoreEvidence::Present(StoreProgress {
+                prepared: Some(Box::new(prepared)),
+                ..done
+            })
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[rstest]
+#[case::other_content(committed(220, Receipt { checksum: EntryChecksum(9), ..receipt(OURS, 1, 6) }))]
+#[case::other_offset(committed(221, receipt(OURS, 1, 6)))]
+fn a_receipt_of_the_prepared_number_and_another_content_is_another_history(
+    #[case] broker: BrokerEvidence,
+) {
+    let inputs = StartInputs {
+        store: prepared(5, 200, 220),
+        broker,
+        guarantee: Guarantee::ExactlyOnce,
+        ..first_start()
+    };
+    assert!(matches!(
+        refusal(&inputs),
+        StartRefusal::OtherHistory { .. }
+    ));
+}
+
+#[test]
+fn exactly_once_does_not_go_on_where_it_cannot_tell_what_was_written() {
+    let exactly_once = |store, broker| StartInputs {
+        store,
+        broker,
+        guarantee: Guarantee::ExactlyOnce,
+        ..first_start()
+    };
+    let behind = exactly_once(store(3, 150), committed(200, receipt(OURS, 1, 5)));
+    assert!(matches!(refusal(&behind), StartRefusal::StoreBehind { .. }));
+    let behind = exactly_once(prepared(3, 150, 170), committed(200, receipt(OURS, 1, 5)));
+    assert!(matches!(refusal(&behind), StartRefusal::StoreBehind { .. }));
+    for broker in [
+        BrokerEvidence::Nothing,
+        BrokerEvidence::of(Some((at(180), "set by a tool"))),
+    ] {
+        let missing = exactly_once(store(5, 200), broker);
+        assert!(matches!(
+            refusal(&missing),
+            StartRefusal::ReceiptMissing { .. }
+        ));
+    }
+    // Made and never committed: the crash came before the first receipt.
+    assert_eq!(
+        decide(&exactly_once(store(0, 200), BrokerEvidence::Nothing)),
+        resumed(200)
+    );
 }

@@ -210,7 +210,9 @@ fn a_verdict_that_is_cleared_stays_cleared_and_new_records_are_judged() {
     produce_into_3(&bed, &MIXED);
     let running = bed.start(&declared("skip"), clock());
     running.until("all is read", |tasks| {
-        tasks[3].records == 4 && tasks[3].placement == Verdict::Misplaced
+        tasks.iter().all(|task| task.state == TaskState::Running)
+            && tasks[3].records == 4
+            && tasks[3].placement == Verdict::Misplaced
     });
     let first = running.task(3).misplaced_first.unwrap();
     assert_eq!((first.offset, first.belongs_to.get()), (1, 0));
@@ -315,7 +317,9 @@ fn enough_misplaced_keys_tell_which_client_it_was() {
         tasks.iter().all(|task| {
             let first = task.misplaced_first.as_ref();
             first.is_some_and(|first| {
-                first.looks_like == "it looks like CRC32: librdkafka's default"
+                first
+                    .looks_like
+                    .starts_with("it looks like CRC32: librdkafka's default;")
             })
         })
     });
@@ -331,11 +335,13 @@ fn a_count_that_was_allowed_runs_and_places_by_the_whole_hash() {
     let users: Vec<String> = (0..400).map(|n| n.to_string()).collect();
     let events: Vec<(&str, i64, i64)> = users.iter().map(|user| (user.as_str(), 1, T0)).collect();
     bed.produce_events(&events);
-    for _ in 0..2 {
+    for read in [400, 0] {
         let running = bed.start(&app, clock());
         running.until("all tasks have verified", |tasks| {
-            tasks.iter().all(|task| task.placement == Verdict::Verified)
-                && tasks.iter().all(|task| task.position == task.end_offset)
+            tasks.iter().map(|task| task.records).sum::<u64>() == read
+                && tasks.iter().all(|task| {
+                    task.state == TaskState::Running && task.placement == Verdict::Verified
+                })
         });
         let looked = running.worker.clear_placement(&ClearPlacement {
             dry_run: true,

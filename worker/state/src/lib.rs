@@ -6,6 +6,7 @@
 mod budget;
 mod error;
 mod files;
+mod prepared;
 mod store;
 mod task_state;
 mod volume;

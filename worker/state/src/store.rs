@@ -13,6 +13,7 @@ use turbine_protocol::{Entry, EntryChecksum, EntryNumber, Frontier, Position, St
 
 use crate::budget::StateBudget;
 use crate::error::{StateError, rocks};
+use crate::prepared::{self, Prepared};
 use crate::task_state::{Progress, StateSizes, TaskState, Visit};
 
 /// The store's own records stand apart from keys, so that a range of keys never holds one.
@@ -21,6 +22,22 @@ const KEYS: &str = "default";
 const IDENTITY: &[u8] = b"identity";
 const PROGRESS: &[u8] = b"progress";
 const CLOCKS: &[u8] = b"clocks";
+const PREPARED: Record = Record {
+    progress: b"prepared",
+    clocks: b"prepared clocks",
+};
+const PREPARED_CHANGES: &[u8] = b"prepared changes";
+const DONE: Record = Record {
+    progress: PROGRESS,
+    clocks: CLOCKS,
+};
+
+/// Under which keys a progress is stored.
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    progress: &'static [u8],
+    clocks: &'static [u8],
+}
 
 /// The stored form of [`Progress`], without the clocks.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +55,7 @@ pub struct RocksStore {
     path: PathBuf,
     identity: StoreIdentity,
     progress: Progress,
+    prepared: Option<Prepared>,
     broken: bool,
 }
 
@@ -99,22 +117,23 @@ impl RocksStore {
                 Err(damaged(path, "it has keys and no identity"))
             };
         };
-        let record = read::<ProgressRecord>(&db, own, path, PROGRESS)?
+        let progress = read_progress(&db, own, path, DONE)?
             .ok_or_else(|| damaged(path, "it does not say how far it came"))?;
-        let clocks = db
-            .get_cf(own, CLOCKS)
-            .map_err(|error| rocks("read", path, &error))?
-            .unwrap_or_default();
+        let prepared = match read_progress(&db, own, path, PREPARED)? {
+            None => None,
+            Some(progress) => Some(Prepared {
+                progress,
+                changes: db
+                    .get_cf(own, PREPARED_CHANGES)
+                    .map_err(|error| rocks("read", path, &error))?
+                    .ok_or_else(|| damaged(path, "its prepared entry has no changes"))?,
+            }),
+        };
         Ok(Some(Self {
             path: path.to_owned(),
             identity,
-            progress: Progress {
-                number: record.number,
-                checksum: record.checksum,
-                positions: record.positions,
-                frontier: record.frontier,
-                clocks,
-            },
+            progress,
+            prepared,
             broken: false,
             db,
         }))
@@ -143,12 +162,13 @@ impl RocksStore {
         let mut batch = WriteBatch::default();
         let own = own_family(&db, path)?;
         batch.put_cf(own, IDENTITY, encode(path, identity)?);
-        put_progress(&mut batch, own, path, &progress)?;
+        put_progress(&mut batch, own, path, DONE, &progress)?;
         write_synced(&db, path, &batch)?;
         Ok(Self {
             path: path.to_owned(),
             identity: identity.clone(),
             progress,
+            prepared: None,
             broken: false,
             db,
         })
@@ -186,9 +206,95 @@ impl RocksStore {
                 None => batch.delete_cf(keys, change.key),
             }
         }
-        put_progress(&mut batch, own, &self.path, progress)?;
+        put_progress(&mut batch, own, &self.path, DONE, progress)?;
         write_synced(&self.db, &self.path, &batch)
     }
+
+    /// What an entry makes of the progress, if the entry can follow what is stored.
+    fn next(&self, entry: &Entry<'_>) -> Result<Progress, StateError> {
+        if self.broken {
+            return Err(StateError::Broken {
+                path: self.path.clone(),
+            });
+        }
+        if self.prepared.is_some()
+            || entry.number != self.progress.number.next()
+            || entry.store_epoch != self.identity.store_epoch
+            || *entry.task != self.identity.task()
+        {
+            return Err(StateError::OutOfOrder {
+                last: self.progress.number,
+                given: entry.number,
+            });
+        }
+        Ok(Progress {
+            number: entry.number,
+            checksum: entry.checksum(),
+            positions: entry.positions.to_vec(),
+            frontier: entry.frontier,
+            clocks: entry.clocks.to_vec(),
+        })
+    }
+
+    fn write_prepared(&self, prepared: &Prepared) -> Result<(), StateError> {
+        let own = own_family(&self.db, &self.path)?;
+        let mut batch = WriteBatch::default();
+        put_progress(&mut batch, own, &self.path, PREPARED, &prepared.progress)?;
+        batch.put_cf(own, PREPARED_CHANGES, &prepared.changes);
+        write_synced(&self.db, &self.path, &batch)
+    }
+
+    /// Not synced: the log keeps the order, so whatever is synced later makes this durable too.
+    fn write_done(&self, prepared: &Prepared) -> Result<(), StateError> {
+        let (keys, own) = (self.keys()?, own_family(&self.db, &self.path)?);
+        let mut batch = WriteBatch::default();
+        prepared::decode(&prepared.changes, |key, value| match value {
+            Some(value) => batch.put_cf(keys, key, value),
+            None => batch.delete_cf(keys, key),
+        })
+        .ok_or_else(|| damaged(&self.path, "the changes of its prepared entry"))?;
+        put_progress(&mut batch, own, &self.path, DONE, &prepared.progress)?;
+        delete_prepared(&mut batch, own);
+        self.db
+            .write(&batch)
+            .map_err(|error| rocks("write", &self.path, &error))
+    }
+
+    fn take_prepared(&mut self) -> Result<Prepared, StateError> {
+        let last = self.progress.number;
+        self.prepared.take().ok_or(StateError::OutOfOrder {
+            last,
+            given: last.next(),
+        })
+    }
+}
+
+fn delete_prepared(batch: &mut WriteBatch, own: &ColumnFamily) {
+    for key in [PREPARED.progress, PREPARED.clocks, PREPARED_CHANGES] {
+        batch.delete_cf(own, key);
+    }
+}
+
+fn read_progress(
+    db: &DB,
+    own: &ColumnFamily,
+    path: &Path,
+    at: Record,
+) -> Result<Option<Progress>, StateError> {
+    let Some(record) = read::<ProgressRecord>(db, own, path, at.progress)? else {
+        return Ok(None);
+    };
+    let clocks = db
+        .get_cf(own, at.clocks)
+        .map_err(|error| rocks("read", path, &error))?
+        .unwrap_or_default();
+    Ok(Some(Progress {
+        number: record.number,
+        checksum: record.checksum,
+        positions: record.positions,
+        frontier: record.frontier,
+        clocks,
+    }))
 }
 
 fn open_db(path: &Path, budget: &StateBudget, create: bool) -> Result<DB, StateError> {
@@ -255,6 +361,7 @@ fn put_progress(
     batch: &mut WriteBatch,
     own: &ColumnFamily,
     path: &Path,
+    at: Record,
     progress: &Progress,
 ) -> Result<(), StateError> {
     let record = ProgressRecord {
@@ -263,8 +370,8 @@ fn put_progress(
         positions: progress.positions.clone(),
         frontier: progress.frontier,
     };
-    batch.put_cf(own, PROGRESS, encode(path, &record)?);
-    batch.put_cf(own, CLOCKS, &progress.clocks);
+    batch.put_cf(own, at.progress, encode(path, &record)?);
+    batch.put_cf(own, at.clocks, &progress.clocks);
     Ok(())
 }
 
@@ -319,28 +426,8 @@ impl TaskState for RocksStore {
     }
 
     fn commit(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError> {
-        if self.broken {
-            return Err(StateError::Broken {
-                path: self.path.clone(),
-            });
-        }
-        if entry.number != self.progress.number.next()
-            || entry.store_epoch != self.identity.store_epoch
-            || *entry.task != self.identity.task()
-        {
-            return Err(StateError::OutOfOrder {
-                last: self.progress.number,
-                given: entry.number,
-            });
-        }
-        let checksum = entry.checksum();
-        let progress = Progress {
-            number: entry.number,
-            checksum,
-            positions: entry.positions.to_vec(),
-            frontier: entry.frontier,
-            clocks: entry.clocks.to_vec(),
-        };
+        let progress = self.next(entry)?;
+        let checksum = progress.checksum;
         // A second try after a failed sync may succeed without the data being there.
         if let Err(error) = self.write(entry, &progress) {
             self.broken = true;
@@ -348,6 +435,48 @@ impl TaskState for RocksStore {
         }
         self.progress = progress;
         Ok(checksum)
+    }
+
+    fn prepared(&self) -> Option<&Progress> {
+        self.prepared.as_ref().map(|prepared| &prepared.progress)
+    }
+
+    fn prepare(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError> {
+        let progress = self.next(entry)?;
+        let checksum = progress.checksum;
+        let changes = prepared::encode(entry.changes).ok_or_else(|| StateError::Io {
+            what: "write an entry of",
+            path: self.path.clone(),
+            detail: "a key or value of 4 GiB or more".to_owned(),
+        })?;
+        let prepared = Prepared { progress, changes };
+        if let Err(error) = self.write_prepared(&prepared) {
+            self.broken = true;
+            return Err(error);
+        }
+        self.prepared = Some(prepared);
+        Ok(checksum)
+    }
+
+    fn apply_prepared(&mut self) -> Result<(), StateError> {
+        let prepared = self.take_prepared()?;
+        if let Err(error) = self.write_done(&prepared) {
+            self.broken = true;
+            return Err(error);
+        }
+        self.progress = prepared.progress;
+        Ok(())
+    }
+
+    fn cancel_prepared(&mut self) -> Result<(), StateError> {
+        self.take_prepared()?;
+        let mut batch = WriteBatch::default();
+        delete_prepared(&mut batch, own_family(&self.db, &self.path)?);
+        if let Err(error) = write_synced(&self.db, &self.path, &batch) {
+            self.broken = true;
+            return Err(error);
+        }
+        Ok(())
     }
 
     fn close(self: Box<Self>) -> Result<(), StateError> {

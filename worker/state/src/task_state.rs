@@ -61,6 +61,9 @@ pub trait TaskState: Send {
     /// How far it came.
     fn progress(&self) -> &Progress;
 
+    /// How far it would come by the entry that is prepared, if one is.
+    fn prepared(&self) -> Option<&Progress>;
+
     /// Calls `visit` with every key and value as of the last commit, in the order of the keys,
     /// until it breaks.
     ///
@@ -83,6 +86,26 @@ pub trait TaskState: Send {
     /// If it cannot be. What is stored is then not known, and no further commit is taken: the
     /// state has to be opened anew.
     fn commit(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError>;
+
+    /// Makes an entry durable without letting it count: what is read and where the state stands stay as they are. It is
+    /// then marked done by [`TaskState::apply_prepared`], or taken back.
+    ///
+    /// # Errors
+    /// As [`TaskState::commit`]; and if another one is prepared.
+    fn prepare(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError>;
+
+    /// Lets the prepared entry count. Whether that is durable does not matter: it is prepared as long as it is not, and the
+    /// same question gets the same answer.
+    ///
+    /// # Errors
+    /// If it cannot be written, or none is prepared.
+    fn apply_prepared(&mut self) -> Result<(), StateError>;
+
+    /// Takes the prepared entry back, durably, so that its number can be given anew.
+    ///
+    /// # Errors
+    /// If it cannot be written, or none is prepared.
+    fn cancel_prepared(&mut self) -> Result<(), StateError>;
 
     /// Ends all work on the state and lets it go.
     ///

@@ -17,7 +17,7 @@ use crate::budget::StateBudget;
 use crate::error::{StateError, free_bytes, io};
 use crate::files::{make_folders, replace, sync_folder};
 use crate::store::RocksStore;
-use crate::task_state::TaskState;
+use crate::task_state::{Progress, TaskState};
 
 /// Name of the file at the volume's root that says whose state lies on it.
 pub const MARKER_FILE: &str = "turbine-volume.json";
@@ -57,21 +57,28 @@ impl FoundStore {
 
 fn progress_of(store: &RocksStore) -> Result<StoreProgress, StateError> {
     let own = store.identity().partition;
-    let progress = store.progress();
-    let position = progress
-        .positions
-        .iter()
-        .find(|position| position.partition == own)
-        .ok_or_else(|| StateError::Damaged {
-            path: store.path().to_owned(),
-            detail: "it has no position for its own partition".to_owned(),
-        })?;
-    Ok(StoreProgress {
-        identity: store.identity().clone(),
-        number: progress.number,
-        checksum: progress.checksum,
-        position: position.next,
-    })
+    let told = |progress: &Progress, prepared: Option<Box<StoreProgress>>| {
+        let position = progress
+            .positions
+            .iter()
+            .find(|position| position.partition == own)
+            .ok_or_else(|| StateError::Damaged {
+                path: store.path().to_owned(),
+                detail: "it has no position for its own partition".to_owned(),
+            })?;
+        Ok::<_, StateError>(StoreProgress {
+            identity: store.identity().clone(),
+            number: progress.number,
+            checksum: progress.checksum,
+            position: position.next,
+            prepared,
+        })
+    };
+    let prepared = store
+        .prepared()
+        .map(|progress| told(progress, None).map(Box::new))
+        .transpose()?;
+    told(store.progress(), prepared)
 }
 
 impl StateVolume {

@@ -15,8 +15,12 @@ use std::ops::ControlFlow;
 use common::{app, budget, close, commit, content, identity, lineage, positions, task, volume};
 use tempfile::tempdir;
 use turbine_protocol::start::StoreEvidence;
-use turbine_protocol::{Category, Entry, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker};
-use turbine_state::{FoundStore, MARKER_FILE, StateBudget, StateError, StateVolume, TaskState};
+use turbine_protocol::{
+    Category, Change, Entry, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker,
+};
+use turbine_state::{
+    FoundStore, MARKER_FILE, RocksStore, StateBudget, StateError, StateVolume, TaskState,
+};
 
 fn number(n: i64) -> EntryNumber {
     n.try_into().unwrap()
@@ -313,4 +317,79 @@ fn a_full_volume_is_told_with_its_bytes_and_works_again_once_there_is_room() {
     assert!(n == last || n == last + 1, "acknowledged {last}, found {n}");
     assert_eq!(content(&store).len(), usize::try_from(n).unwrap());
     commit(&mut store, 3, &[(b"more", Some(b"v"))]).unwrap();
+}
+
+fn prepare(
+    store: &mut RocksStore,
+    next: i64,
+    changes: &[(&[u8], Option<&[u8]>)],
+) -> Result<(), StateError> {
+    let number = store.progress().number.next();
+    let changes: Vec<Change<'_>> = changes
+        .iter()
+        .map(|(key, value)| Change { key, value: *value })
+        .collect();
+    store
+        .prepare(&Entry {
+            task: &task(),
+            store_epoch: store.identity().store_epoch,
+            number,
+            positions: &positions(next),
+            frontier: Frontier(Some(next)),
+            clocks: b"of the prepared one",
+            changes: &changes,
+        })
+        .map(drop)
+}
+
+#[test]
+fn a_prepared_entry_is_durable_and_does_not_count_until_it_is_applied() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+    commit(&mut store, 10, &[(b"a", Some(b"1")), (b"b", Some(b"1"))]).unwrap();
+    let before = content(&store);
+    let changes: [(&[u8], Option<&[u8]>); 3] =
+        [(b"a", Some(b"2")), (b"b", None), (b"c", Some(b""))];
+    for applied in [false, true] {
+        prepare(&mut store, 20, &changes).unwrap();
+        assert_eq!(
+            (content(&store), store.progress().number.get()),
+            (before.clone(), 1)
+        );
+        assert!(matches!(
+            commit(&mut store, 30, &[]),
+            Err(StateError::OutOfOrder { .. })
+        ));
+        close(store);
+        store = volume.open_store(&identity()).unwrap().unwrap();
+        assert_eq!(content(&store), before);
+        let prepared = store.prepared().unwrap();
+        assert_eq!(
+            (
+                prepared.number.get(),
+                &prepared.positions,
+                &prepared.clocks[..]
+            ),
+            (2, &positions(20), &b"of the prepared one"[..])
+        );
+        if applied {
+            store.apply_prepared().unwrap();
+        } else {
+            store.cancel_prepared().unwrap();
+        }
+        assert!(store.prepared().is_none());
+        close(store);
+        store = volume.open_store(&identity()).unwrap().unwrap();
+        assert!(store.prepared().is_none());
+    }
+    let after: Vec<(Vec<u8>, Vec<u8>)> = content(&store).into_iter().collect();
+    assert_eq!(
+        after,
+        [(b"a".to_vec(), b"2".to_vec()), (b"c".to_vec(), Vec::new())]
+    );
+    assert_eq!(store.progress().positions, positions(20));
+    assert_eq!(commit(&mut store, 30, &[]).unwrap().get(), 3);
+    assert!(store.apply_prepared().is_err() && store.cancel_prepared().is_err());
+    close(store);
 }

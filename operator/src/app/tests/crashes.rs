@@ -75,6 +75,27 @@ fn list(one: &Value, other: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Reads as well as writes: what an operator had learned and not acted on is learned again.
+#[tokio::test]
+async fn start_killed_after_every_call() {
+    let undisturbed = world();
+    undisturbed.apply_app(app());
+    undisturbed.settle("a").await;
+    let expected = undisturbed.picture();
+    let calls = undisturbed.with(|state| state.calls);
+    assert!(calls > 50, "{calls} calls make no start");
+    let mut deaths = 0;
+    for at in 1..=calls {
+        let world = world();
+        world.apply_app(app());
+        deaths += usize::from(world.die_after_call("a", at).await);
+        world.settle("a").await;
+        compare(&expected, &world.picture(), at, &world);
+    }
+    // The passes that find nothing to do any more make calls too.
+    assert!(deaths >= calls - 1, "{deaths} of {calls}");
+}
+
 #[tokio::test]
 async fn start() {
     matrix(async || world(), |world| world.apply_app(app())).await;

@@ -34,6 +34,10 @@ pub(super) struct State {
     pub(super) writes: Vec<String>,
     /// The operator dies right after this many writes.
     dies_after: Option<usize>,
+    /// Calls by operators so far.
+    pub(super) calls: usize,
+    /// The operator dies right after this many calls, reads included.
+    dies_after_call: Option<usize>,
     dead: bool,
     version: u64,
     uids: u64,
@@ -73,8 +77,15 @@ fn merge(value: &mut Value, patch: &Value) {
 }
 
 impl State {
-    fn alive(&self) -> Result<(), ClusterError> {
-        if self.dead { Err(dead()) } else { Ok(()) }
+    /// A call begins, a read or a write. The last one of an operator that is to die after it is still carried out and
+    /// answered.
+    fn alive(&mut self) -> Result<(), ClusterError> {
+        if self.dead {
+            return Err(dead());
+        }
+        self.calls += 1;
+        self.dead = self.dies_after_call == Some(self.calls);
+        Ok(())
     }
 
     /// A write was done. An error here is a kill after the write took effect.
@@ -292,13 +303,13 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
 #[async_trait]
 impl Cluster for Memories {
     async fn get(&self, kind: Kind, _: &str, name: &str) -> Result<Option<Value>, ClusterError> {
-        let state = self.0.lock().unwrap();
+        let mut state = self.0.lock().unwrap();
         state.alive()?;
         Ok(state.get(kind, name).cloned())
     }
 
     async fn list(&self, kind: Kind, _: &str, labels: &str) -> Result<Vec<Value>, ClusterError> {
-        let state = self.0.lock().unwrap();
+        let mut state = self.0.lock().unwrap();
         state.alive()?;
         assert_ne!(kind, Kind::Secret, "secrets are never listed");
         let (key, value) = labels.split_once('=').unwrap();
@@ -615,6 +626,16 @@ impl Memories {
         let _ = self.drive(&self.operator(), name).await;
         self.with(|state| {
             state.dies_after = None;
+            std::mem::take(&mut state.dead)
+        })
+    }
+
+    /// Lets an operator live until it has made `calls` more calls. True if it died before it was done.
+    pub(super) async fn die_after_call(&self, name: &str, calls: usize) -> bool {
+        self.with(|state| state.dies_after_call = Some(state.calls + calls));
+        let _ = self.drive(&self.operator(), name).await;
+        self.with(|state| {
+            state.dies_after_call = None;
             std::mem::take(&mut state.dead)
         })
     }

@@ -6,7 +6,7 @@ use futures::executor::block_on;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::topic_partition_list::{TopicPartitionList, TopicPartitionListElem};
-use turbine_keygroups::RawPartitionCount;
+use turbine_keygroups::{Partition, RawPartitionCount};
 use turbine_protocol::{GroupId, Offset, TopicName};
 
 use super::Admin;
@@ -65,6 +65,34 @@ impl Admin {
         partitions: RawPartitionCount,
         timeout: Duration,
     ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
+        let all = (0..partitions.get())
+            .map(partition)
+            .collect::<Result<Vec<_>, _>>()?;
+        self.committed_of(group, topic, &all, timeout)
+    }
+
+    /// The same for one partition. Pending transactions of others are not waited for.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub fn committed_at(
+        &self,
+        group: &GroupId,
+        topic: &TopicName,
+        partition: Partition,
+        timeout: Duration,
+    ) -> Result<Option<CommittedOffset>, KafkaError> {
+        let of = self.committed_of(group, topic, &[partition], timeout)?;
+        Ok(of.into_iter().next().flatten())
+    }
+
+    fn committed_of(
+        &self,
+        group: &GroupId,
+        topic: &TopicName,
+        partitions: &[Partition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
         let doing = self.doing("read offsets of", Resource::Group(group.as_str()), timeout);
         let consumer: BaseConsumer<Context> = self
             .settings
@@ -72,21 +100,21 @@ impl Admin {
             .create_with_context(Context::default())
             .map_err(|error| doing.failed(&error))?;
         let mut list = TopicPartitionList::new();
-        for number in 0..partitions.get() {
-            list.add_partition(topic.as_str(), partition(number)?.get());
+        for partition in partitions {
+            list.add_partition(topic.as_str(), partition.get());
         }
         let answer = consumer.committed_offsets(list, timeout).map_err(|error| {
             serve(&consumer, AFTERWARDS);
             consumer.context().explain(&doing, doing.failed(&error))
         })?;
-        (0..partitions.get())
-            .map(|number| {
-                let number = partition(number)?.get();
-                match answer.find_partition(topic.as_str(), number) {
+        partitions
+            .iter()
+            .map(
+                |partition| match answer.find_partition(topic.as_str(), partition.get()) {
                     Some(element) => committed_of(&doing, &element),
                     None => Err(no_answer(&doing)),
-                }
-            })
+                },
+            )
             .collect()
     }
 

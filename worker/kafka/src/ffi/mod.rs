@@ -6,6 +6,7 @@
 
 mod produce;
 mod read;
+mod transaction;
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -17,6 +18,10 @@ use rdkafka_sys as sys;
 
 pub(crate) use produce::{ProduceBuffer, TopicHandle, flush, produce_with_headers, queued};
 pub(crate) use read::{Message, PartitionQueue, cached_watermarks, commit};
+pub(crate) use transaction::{
+    TransactionError, begin as begin_transaction, commit as commit_transaction,
+    init as init_transactions, send_offsets,
+};
 
 fn millis(time: Duration) -> c_int {
     c_int::try_from(time.as_millis()).unwrap_or(c_int::MAX)

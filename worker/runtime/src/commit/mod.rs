@@ -1,10 +1,13 @@
-//! The commit of a task, at least once: each act of the protocol's machine, in its order.
+//! The commit of a task: each act of the protocol's machines, in its order.
+
+mod transaction;
 
 use std::time::{Duration, Instant};
 
 use turbine_kafka::KafkaError;
 use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
-use turbine_protocol::{Change, CommittedReceipt, Entry, Fault, Frontier, Position};
+use turbine_protocol::{Change, CommittedReceipt, Entry, EntryChecksum, Fault, Frontier, Position};
+use turbine_state::{StateError, TaskState};
 
 use crate::control::metrics::Level;
 use crate::control::status::Step;
@@ -24,6 +27,20 @@ impl Life<'_> {
     /// the task is told to stop: what counts at the next start is the store's own.
     pub(crate) fn commit(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
         let started = Instant::now();
+        match self.transactions.take() {
+            None => self.commit_at_least_once(stop)?,
+            Some(transactions) => {
+                let committed = self.commit_exactly_once(&transactions, stop);
+                self.transactions = Some(transactions);
+                committed?;
+            }
+        }
+        self.open = None;
+        self.metrics.commit.observe(started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn commit_at_least_once(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
         let mut step = CommitStep::Open;
         let mut failed = None;
         loop {
@@ -64,8 +81,6 @@ impl Life<'_> {
             };
             step = step.after(event)?;
         }
-        self.open = None;
-        self.metrics.commit.observe(started.elapsed().as_secs_f64());
         Ok(())
     }
 
@@ -89,6 +104,14 @@ impl Life<'_> {
     }
 
     fn sync(&mut self) -> Result<(), TaskError> {
+        self.write(|store, entry| store.commit(entry))
+    }
+
+    /// Gives the store the entry of the interval that ends here.
+    fn write(
+        &mut self,
+        how: impl FnOnce(&mut dyn TaskState, &Entry<'_>) -> Result<EntryChecksum, StateError>,
+    ) -> Result<(), TaskError> {
         self.cell.enter(Step::Writing);
         let changes = self.pipeline.take_changes();
         let clocks = self.pipeline.clocks();
@@ -110,7 +133,7 @@ impl Life<'_> {
             next: self.position,
         };
         let number = self.store.progress().number.next();
-        self.store.commit(&Entry {
+        let entry = Entry {
             task,
             store_epoch: self.setup.plan.store_epoch,
             number,
@@ -118,7 +141,8 @@ impl Life<'_> {
             frontier: Frontier(clocks.frontier),
             clocks: &stored_clocks,
             changes: &changes,
-        })?;
+        };
+        how(&mut *self.store, &entry)?;
         self.metrics.state_ops.inc_by(changes.len() as u64);
         let sizes = self.store.sizes();
         let set = |level: &Level, bytes: u64| {
@@ -144,7 +168,10 @@ impl Life<'_> {
     }
 
     /// Commits the last receipt anew, so that the broker does not forget it while nothing moves.
-    pub(crate) fn renew_receipt(&mut self) {
+    ///
+    /// # Errors
+    /// Exactly once, if it cannot be: the transaction is then in no state to go on.
+    pub(crate) fn renew_receipt(&mut self) -> Result<(), TaskError> {
         // The receipt stands for the store's position, which markers may have left behind.
         let own = self.setup.plan.task.partition;
         let stored = self
@@ -154,28 +181,27 @@ impl Life<'_> {
             .iter()
             .find(|at| at.partition == own);
         let Some(offset) = stored.map(|at| at.next) else {
-            return;
+            return Ok(());
         };
         let receipt = self.store.progress().receipt(self.store.identity());
-        match self.reader.commit(
-            &CommittedReceipt { offset, receipt },
-            self.setup.limits.broker_wait,
-        ) {
+        let last = CommittedReceipt { offset, receipt };
+        if let Some(transactions) = &self.transactions {
+            self.renew_by_transaction(transactions, &last)?;
+            self.offset_committed = self.setup.clock.monotonic();
+            return Ok(());
+        }
+        match self.reader.commit(&last, self.setup.limits.broker_wait) {
             Ok(()) => self.offset_committed = self.setup.clock.monotonic(),
             Err(error) => tracing::warn!(
                 task = %self.cell.task(), %error, category = %error.category(),
                 "the group's offset could not be renewed; the state's own offset counts"
             ),
         }
+        Ok(())
     }
 }
 
-fn outcome(
-    result: Result<(), TaskError>,
-    failed: &mut Option<TaskError>,
-    good: CommitEvent,
-    bad: CommitEvent,
-) -> CommitEvent {
+fn outcome<E>(result: Result<(), TaskError>, failed: &mut Option<TaskError>, good: E, bad: E) -> E {
     match result {
         Ok(()) => good,
         Err(error) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use turbine_crds::app::ProcessingGuarantee;
 use turbine_crds::assignment::{ASSIGNMENT_FILE, AssignmentDocument};
 use turbine_crds::compiled::CompiledApp;
 use turbine_crds::control::TaskState;
@@ -44,6 +45,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
         .or(arguments.bootstrap.as_deref())
     {
         address.clone_into(&mut app.kafka.bootstrap_servers);
+    }
+    if broker.is_some() {
+        refuse_exactly_once(&app)?;
     }
     let state_dir = state_dir(arguments)?;
     let (kafka, counts) = match &broker {
@@ -100,6 +104,23 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
         Some(watcher) => watcher.join().unwrap_or(false),
     };
     Ok(if caught_up { code } else { ExitCode::FAILURE })
+}
+
+/// The embedded broker keeps no offsets of transactions.
+fn refuse_exactly_once(app: &CompiledApp) -> Result<(), Fatal> {
+    let asks = app
+        .subscriptions
+        .iter()
+        .find(|of| of.processing_guarantee == ProcessingGuarantee::ExactlyOnce);
+    match asks {
+        Some(subscription) => Err(format!(
+            "subscription `{}` asks for processingGuarantee: exactlyOnce, which the embedded broker cannot keep: use \
+             --bootstrap with a Kafka broker, or atLeastOnce",
+            subscription.name
+        )
+        .into()),
+        None => Ok(()),
+    }
 }
 
 /// Standard error, since standard output is for results.

@@ -8,10 +8,11 @@ use turbine_crds::app::{OnError, OnNullKey};
 use turbine_crds::compiled::CompiledStart;
 use turbine_crds::control::TaskState as Phase;
 use turbine_engine::{Clocks, PaneOwners, Pipeline, PipelineSpec};
-use turbine_kafka::{OutputProducer, PartitionReader};
+use turbine_kafka::{CommitOutcome, KafkaError, OutputProducer, PartitionReader};
 use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::start::{
-    BrokerEvidence, Notice, StartDecision, StartFrom, StartInputs, StoreEvidence, decide,
+    BrokerEvidence, Guarantee, Notice, PreparedFate, StartDecision, StartFrom, StartInputs,
+    StoreEvidence, decide,
 };
 use turbine_protocol::{CommittedReceipt, Offset, Position, TopicName, VolumeMarker};
 use turbine_state::{FoundStore, TaskState};
@@ -50,7 +51,15 @@ pub(super) fn begin<'a>(
             }
         })?;
     check_count(setup, &topic)?;
-    let (store, start, log_end) = find_state(setup, cell, &topic)?;
+    let transactions = setup.transactions(&topic);
+    let producer = match &transactions {
+        Some(transactions) => transactions.producer(&setup.kafka, setup.queues)?,
+        None => OutputProducer::open(&setup.kafka, setup.queues)?,
+    };
+    let (store, start, log_end) = find_state(setup, cell, &topic, || match &transactions {
+        Some(transactions) => transactions.take_over(&producer, setup.limits.broker_wait),
+        None => Ok(()),
+    })?;
 
     let group = setup.group();
     let partition = setup.plan.task.partition;
@@ -58,16 +67,28 @@ pub(super) fn begin<'a>(
         PartitionReader::open(&setup.kafka, &group, &topic, partition, start, setup.queues)?;
     if store.progress().number == turbine_protocol::EntryNumber::ZERO {
         // A new store's first act: from here on a lost volume is noticed.
-        let receipt = store.progress().receipt(store.identity());
-        reader.commit(
-            &CommittedReceipt {
-                offset: start,
-                receipt,
-            },
-            setup.limits.broker_wait,
-        )?;
+        let first = CommittedReceipt {
+            offset: start,
+            receipt: store.progress().receipt(store.identity()),
+        };
+        let wait = setup.limits.broker_wait;
+        match &transactions {
+            Some(transactions) => {
+                transactions.begin(&producer)?;
+                transactions.send_offset(&producer, &first, wait)?;
+                match transactions.commit(&producer, wait) {
+                    CommitOutcome::Committed => {}
+                    CommitOutcome::Unknown(error) | CommitOutcome::Failed(error) => {
+                        return Err(error.into());
+                    }
+                }
+            }
+            None => reader.commit(&first, wait)?,
+        }
     }
-    let producer = OutputProducer::open(&setup.kafka, setup.queues)?;
+    if let Some(transactions) = &transactions {
+        transactions.begin(&producer)?;
+    }
     let output = producer.topic(
         &subscription.output.topic.parse()?,
         setup.limits.broker_wait,
@@ -101,6 +122,7 @@ pub(super) fn begin<'a>(
             topic,
             reader,
             producer,
+            transactions,
             output,
             dead_letters,
             store,
@@ -151,30 +173,22 @@ fn of_topic(store: &dyn TaskState, topic: &TopicName) -> Result<(), TaskError> {
     }
 }
 
-/// The task's state, where it reads on, and where the log ends now.
-fn find_state(
+/// What the decision about the start looks at.
+fn evidence(
     setup: &TaskSetup,
-    cell: &TaskCell,
     topic: &TopicName,
-) -> Result<(Box<dyn TaskState>, Offset, Offset), TaskError> {
+    store: StoreEvidence,
+) -> Result<StartInputs, TaskError> {
     let wait = setup.limits.broker_wait;
     let partition = setup.plan.task.partition;
-    let identity = setup.identity();
-    let found = setup.volume.find(&identity)?;
-    if let FoundStore::Ours(store) = &found {
-        of_topic(&**store, topic)?;
-    }
-    let store = found.evidence()?;
     let committed = setup
         .admin
-        .committed(&setup.group(), topic, setup.plan.partitions, wait)?
-        .into_iter()
-        .nth(usize::try_from(partition.index()).unwrap_or(usize::MAX))
-        .flatten();
-    let inputs = StartInputs {
-        assigned: identity.clone(),
+        .committed_at(&setup.group(), topic, partition, wait)?;
+    Ok(StartInputs {
+        assigned: setup.identity(),
         layout_epoch: setup.layout_epoch,
         on_foreign: setup.on_foreign,
+        guarantee: setup.guarantee(),
         volume: setup.volume.marker()?,
         broker: BrokerEvidence::of(
             committed
@@ -195,13 +209,56 @@ fn find_state(
             },
         },
         store,
-    };
+    })
+}
+
+/// The task's state, where it reads on, and where the log ends now. `take_over` ends what other lives of this task may be
+/// writing: after what must not run at all is refused, and before anything is decided.
+fn find_state(
+    setup: &TaskSetup,
+    cell: &TaskCell,
+    topic: &TopicName,
+    take_over: impl FnOnce() -> Result<(), KafkaError>,
+) -> Result<(Box<dyn TaskState>, Offset, Offset), TaskError> {
+    let partition = setup.plan.task.partition;
+    let identity = setup.identity();
+    let found = setup.volume.find(&identity)?;
+    if let FoundStore::Ours(store) = &found {
+        of_topic(&**store, topic)?;
+    }
+    if setup.guarantee() == Guarantee::ExactlyOnce {
+        // A worker with an old assignment, or another app of this name, must not fence the one that runs.
+        match evidence(setup, topic, found.evidence()?) {
+            Ok(inputs) => {
+                if let StartDecision::Refuse(refusal) = decide(&inputs) {
+                    return Err(refusal.into());
+                }
+            }
+            // What a dead life of ours left pending is ended by taking over.
+            Err(TaskError::Kafka(KafkaError::TimedOut { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    take_over()?;
+    let inputs = evidence(setup, topic, found.evidence()?)?;
     let log_end = inputs.log.end();
     let decision = decide(&inputs);
     tracing::info!(task = %cell.task(), ?decision, "start decided");
     match (decision, found) {
         (StartDecision::Refuse(refusal), _) => Err(refusal.into()),
-        (StartDecision::Resume { offset, notice }, FoundStore::Ours(store)) => {
+        (
+            StartDecision::Resume {
+                offset,
+                prepared,
+                notice,
+            },
+            FoundStore::Ours(mut store),
+        ) => {
+            match prepared {
+                PreparedFate::None => {}
+                PreparedFate::Apply => store.apply_prepared()?,
+                PreparedFate::Cancel => store.cancel_prepared()?,
+            }
             if let Some(Notice::OlderStore { store, receipt }) = notice {
                 tracing::warn!(
                     task = %cell.task(), %store, %receipt,

@@ -8,6 +8,7 @@ use turbine_kafka::KafkaError;
 use turbine_protocol::commit::NoSuchEdge;
 use turbine_protocol::names::NameError;
 use turbine_protocol::start::StartRefusal;
+use turbine_protocol::transaction::NoSuchTransactionEdge;
 use turbine_protocol::{Category, Fault, Offset};
 use turbine_state::StateError;
 
@@ -143,6 +144,9 @@ pub enum TaskError {
     /// A commit out of order.
     #[error(transparent)]
     Edge(#[from] NoSuchEdge),
+    /// A transaction out of order.
+    #[error(transparent)]
+    TransactionEdge(#[from] NoSuchTransactionEdge),
     /// The task's code failed.
     #[error("the task panicked: {message}; this is a fault of the worker, please report it")]
     Panicked {
@@ -199,9 +203,11 @@ impl Fault for TaskError {
             Self::Restore(error) => of_engine(error.category()),
             Self::Batch(error) => of_engine(error.category()),
             Self::Clocks { .. } => Category::Storage,
-            Self::Arrow(_) | Self::Encode(_) | Self::Edge(_) | Self::Panicked { .. } => {
-                Category::Bug
-            }
+            Self::Arrow(_)
+            | Self::Encode(_)
+            | Self::Edge(_)
+            | Self::TransactionEdge(_)
+            | Self::Panicked { .. } => Category::Bug,
         }
     }
 
@@ -223,7 +229,9 @@ impl Fault for TaskError {
             Self::Restore(_) => "StateNotUsable",
             Self::Batch(_) => "PipelineFailed",
             Self::Clocks { .. } => "StateDamaged",
-            Self::Arrow(_) | Self::Encode(_) | Self::Edge(_) => "WorkerFault",
+            Self::Arrow(_) | Self::Encode(_) | Self::Edge(_) | Self::TransactionEdge(_) => {
+                "WorkerFault"
+            }
             Self::Panicked { .. } => "Panicked",
         }
     }
@@ -251,7 +259,8 @@ impl Fault for TaskError {
             | Self::Clocks { .. }
             | Self::Arrow(_)
             | Self::Encode(_)
-            | Self::Edge(_) => false,
+            | Self::Edge(_)
+            | Self::TransactionEdge(_) => false,
         }
     }
 }

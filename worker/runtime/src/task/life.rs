@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use turbine_crds::control::TaskState as Phase;
 use turbine_engine::{PaneOwners, Pipeline};
-use turbine_kafka::{KafkaError, OutputBatch, OutputProducer, OutputTopic, PartitionReader};
+use turbine_kafka::{
+    KafkaError, OutputBatch, OutputProducer, OutputTopic, PartitionReader, Transactions,
+};
 use turbine_protocol::{Fault, Offset, TopicName};
 use turbine_state::TaskState;
 
@@ -34,6 +36,8 @@ pub(super) struct Parts {
     pub(super) topic: TopicName,
     pub(super) reader: PartitionReader,
     pub(super) producer: OutputProducer,
+    /// None: at least once.
+    pub(super) transactions: Option<Transactions>,
     pub(super) output: OutputTopic,
     pub(super) dead_letters: Option<OutputTopic>,
     pub(super) store: Box<dyn TaskState>,
@@ -102,6 +106,7 @@ pub(crate) struct Life<'a> {
     pub(crate) topic: TopicName,
     pub(crate) reader: PartitionReader,
     pub(crate) producer: OutputProducer,
+    pub(crate) transactions: Option<Transactions>,
     pub(crate) output: OutputTopic,
     pub(crate) dead_letters: Option<OutputTopic>,
     pub(crate) store: Box<dyn TaskState>,
@@ -148,6 +153,7 @@ impl<'a> Life<'a> {
             topic: parts.topic,
             reader: parts.reader,
             producer: parts.producer,
+            transactions: parts.transactions,
             output: parts.output,
             dead_letters: parts.dead_letters,
             store: parts.store,
@@ -218,7 +224,7 @@ impl<'a> Life<'a> {
         if self.open.is_some() {
             self.commit(stop)?;
         } else {
-            self.renew_receipt();
+            self.renew_receipt()?;
         }
         self.publish();
         self.store.close()?;
@@ -286,7 +292,7 @@ impl<'a> Life<'a> {
             // Markers of transactions move the position without a record.
             self.position = self.reader.position();
             if now.saturating_sub(self.offset_committed) >= RENEW_RECEIPT {
-                self.renew_receipt();
+                self.renew_receipt()?;
             }
         }
         Ok(())

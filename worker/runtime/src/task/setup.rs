@@ -1,10 +1,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use turbine_crds::app::ProcessingGuarantee;
 use turbine_crds::compiled::{CompiledPartitionKey, CompiledSubscription};
-use turbine_kafka::{Admin, KafkaSettings, QueueBudget};
-use turbine_protocol::start::OnForeign;
-use turbine_protocol::{AppId, GroupId, LayoutEpoch, Lineage, StoreIdentity};
+use turbine_kafka::{Admin, KafkaSettings, QueueBudget, Transactions};
+use turbine_protocol::start::{Guarantee, OnForeign};
+use turbine_protocol::{
+    AppId, GroupId, LayoutEpoch, Lineage, StoreIdentity, TopicName, TransactionalId,
+};
 use turbine_state::StateVolume;
 
 use crate::clock::Clock;
@@ -82,6 +85,30 @@ impl TaskSetup {
     #[must_use]
     pub fn group(&self) -> GroupId {
         GroupId::of(&self.app_id, &self.plan.task.subscription)
+    }
+
+    /// What the task promises.
+    #[must_use]
+    pub fn guarantee(&self) -> Guarantee {
+        match self.subscription.processing_guarantee {
+            ProcessingGuarantee::AtLeastOnce => Guarantee::AtLeastOnce,
+            ProcessingGuarantee::ExactlyOnce => Guarantee::ExactlyOnce,
+        }
+    }
+
+    /// The transactions by which it keeps that, if it takes any.
+    #[must_use]
+    pub fn transactions(&self, topic: &TopicName) -> Option<Transactions> {
+        let task = &self.plan.task;
+        match self.guarantee() {
+            Guarantee::AtLeastOnce => None,
+            Guarantee::ExactlyOnce => Some(Transactions::of(
+                TransactionalId::of(&self.app_id, &task.subscription, task.partition),
+                self.group(),
+                topic.clone(),
+                task.partition,
+            )),
+        }
     }
 
     /// What the task's store says it is.

@@ -95,6 +95,13 @@ fn one(
     if dry_run {
         return Ok(found);
     }
+    if store.prepared().is_some() {
+        found.refused = Some(
+            "its last commit is not decided: start the worker once, the broker decides it, and ask again"
+                .to_owned(),
+        );
+        return Ok(found);
+    }
     clocks.placement.clear();
     store.commit(&Entry {
         task: &identity.task(),

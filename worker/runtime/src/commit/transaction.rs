@@ -1,0 +1,122 @@
+//! The commit exactly once.
+
+use std::time::Duration;
+
+use turbine_kafka::{CommitOutcome, KafkaError, Transactions};
+use turbine_protocol::transaction::{TransactionAct, TransactionEvent, TransactionStep};
+use turbine_protocol::{CommittedReceipt, Fault as _};
+
+use super::{OFFSET_RETRY, outcome};
+use crate::control::status::Step;
+use crate::task::{Life, StopSignal, TaskError};
+
+/// One call to commit waits for this long, so that the wait shows as alive.
+const COMMIT_SLICE: Duration = Duration::from_secs(5);
+
+impl Life<'_> {
+    /// Outputs, dead letters, state and offset as one.
+    pub(super) fn commit_exactly_once(
+        &mut self,
+        transactions: &Transactions,
+        stop: &StopSignal,
+    ) -> Result<(), TaskError> {
+        use TransactionEvent as Event;
+        let mut step = TransactionStep::Open;
+        let mut failed = None;
+        loop {
+            let event = match step.act() {
+                TransactionAct::Prepare => outcome(
+                    self.write(|store, entry| store.prepare(entry)),
+                    &mut failed,
+                    Event::Prepared,
+                    Event::PrepareFailed,
+                ),
+                TransactionAct::SendOffset => outcome(
+                    self.send_offset(transactions),
+                    &mut failed,
+                    Event::OffsetSent,
+                    Event::OffsetFailed,
+                ),
+                TransactionAct::Commit => {
+                    self.cell.enter(Step::Acknowledging);
+                    match transactions.commit(&self.producer, COMMIT_SLICE) {
+                        CommitOutcome::Committed => Event::Committed,
+                        CommitOutcome::Unknown(error) => {
+                            tracing::warn!(
+                                task = %self.cell.task(), %error, category = %error.category(),
+                                "the commit is not answered and asked for again"
+                            );
+                            let error = TaskError::from(error);
+                            self.cell.update(|status| status.halt = Some(error.halt()));
+                            if stop.wait(OFFSET_RETRY) {
+                                // The receipt decides at the next start.
+                                return Err(error);
+                            }
+                            Event::CommitUnknown
+                        }
+                        CommitOutcome::Failed(error) => {
+                            // A record that was refused says more than the transaction that it broke.
+                            failed = Some(self.why_not(error));
+                            Event::CommitFailed
+                        }
+                    }
+                }
+                TransactionAct::MarkDone => {
+                    self.cell.enter(Step::Committing);
+                    outcome(
+                        self.store.apply_prepared().map_err(TaskError::from),
+                        &mut failed,
+                        Event::MarkedDone,
+                        Event::MarkFailed,
+                    )
+                }
+                TransactionAct::Finished => break,
+                TransactionAct::Rebuild => {
+                    return Err(failed.unwrap_or_else(|| TaskError::Panicked {
+                        message: "a transaction failed without a fault".to_owned(),
+                    }));
+                }
+            };
+            step = step.after(event)?;
+        }
+        self.offset_committed = self.setup.clock.monotonic();
+        transactions.begin(&self.producer)?;
+        Ok(())
+    }
+
+    fn why_not(&self, error: KafkaError) -> TaskError {
+        match (&error, self.producer.check()) {
+            (KafkaError::Fenced { .. }, _) | (_, Ok(())) => error.into(),
+            (_, Err(first)) => first.into(),
+        }
+    }
+
+    fn send_offset(&self, transactions: &Transactions) -> Result<(), TaskError> {
+        self.cell.enter(Step::Committing);
+        let Some(prepared) = self.store.prepared() else {
+            return Err(TaskError::Panicked {
+                message: "no entry is prepared".to_owned(),
+            });
+        };
+        let committed = CommittedReceipt {
+            offset: self.position,
+            receipt: prepared.receipt(self.store.identity()),
+        };
+        transactions
+            .send_offset(&self.producer, &committed, self.setup.limits.broker_wait)
+            .map_err(|error| self.why_not(error))
+    }
+
+    /// An empty transaction with the last receipt.
+    pub(super) fn renew_by_transaction(
+        &self,
+        transactions: &Transactions,
+        last: &CommittedReceipt,
+    ) -> Result<(), TaskError> {
+        transactions.send_offset(&self.producer, last, self.setup.limits.broker_wait)?;
+        match transactions.commit(&self.producer, COMMIT_SLICE) {
+            CommitOutcome::Committed => Ok(transactions.begin(&self.producer)?),
+            CommitOutcome::Unknown(error) | CommitOutcome::Failed(error) => Err(error.into()),
+        }
+    }
+}
