@@ -1,8 +1,9 @@
 //! Whether rows lie in the partition that murmur2 gives their key.
 //!
 //! A pane's key group is computed once, when the pane is made. A row that folds into a pane has
-//! the key of the row that made it, so a check at that moment is a check of every row and costs
-//! none of the others anything.
+//! the key of the row that made it, so a check at that moment is a check of every such row and
+//! costs none of the others anything. A row that is too late for every window is looked at by
+//! itself.
 
 use turbine_keygroups::{
     Evidence, Group, KeyGroup, Partition, PartitionCount, RawPartitionCount, partition_of_hash,

@@ -114,6 +114,23 @@ fn the_batch_ends_in_front_of_the_first_misplaced_row_and_goes_on_past_it_once_a
     }
 }
 
+/// It is its producer's fault, whenever it comes.
+#[test]
+fn a_misplaced_row_that_is_late_is_misplaced_and_not_late() {
+    let mut pipeline = Pipeline::new(enforced(4, 12)).unwrap();
+    let rows = [of("42", 100_000), of("abc", 0), of("42", 1), of("abc", 2)];
+    let outcome = process(&mut pipeline, &rows);
+    assert_eq!((outcome.rows_taken, refused(&outcome)), (1, vec![1]));
+    let outcome = unmoved(&mut pipeline, &rows[1..]);
+    assert_eq!(refused(&outcome), [0, 2]);
+    assert_eq!(outcome.late[0].by_data, 1, "the one in place is late");
+
+    let mut pipeline = Pipeline::new(placed(4, 12, PlacementCheck::Observe)).unwrap();
+    let outcome = process(&mut pipeline, &rows);
+    assert_eq!(outcome.observed_misplaced, 2);
+    assert_eq!(outcome.late[0].by_data, 3);
+}
+
 #[test]
 fn a_row_is_refused_as_a_whole_whatever_else_is_wrong_with_it() {
     let mut spec = enforced(4, 12);

@@ -34,13 +34,16 @@ impl Pipeline {
         }
         self.places.clear();
         let mut check_placement = self.placement.every_row();
+        // A row that no window takes meets no pane whose key was checked.
+        let mut late = true;
         for window in &mut self.windows {
             let keys = &self.key_sets[window.key_set].1;
             let place = window.locate(row, event_time, &self.frontier, keys);
             check_placement |= place.makes_pane();
+            late &= place.is_late();
             self.places.push(place);
         }
-        let judged = if check_placement {
+        let judged = if check_placement || late {
             let key = self.partition_key.read(columns, row, &mut self.scratch);
             match self.placement.judge(key) {
                 Judged::Foreign { hash, owner, .. } if self.placement.refuses() => {

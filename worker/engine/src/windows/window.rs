@@ -58,6 +58,10 @@ impl Place {
     pub(crate) fn makes_pane(self) -> bool {
         matches!(self, Self::Open { pane: None, .. })
     }
+
+    pub(crate) fn is_late(self) -> bool {
+        matches!(self, Self::Late { .. })
+    }
 }
 
 impl Window {
