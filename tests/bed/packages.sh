@@ -5,7 +5,7 @@ set -euo pipefail
 
 # librdkafka is compiled from source with TLS; RocksDB's bindings are made by libclang
 # shellcheck disable=SC2034  # reached by name
-build=(build-essential cmake jq pkg-config clang libclang-dev libssl-dev libcurl4-openssl-dev zlib1g-dev)
+build=(build-essential ca-certificates cmake jq pkg-config clang libclang-dev libssl-dev libcurl4-openssl-dev zlib1g-dev)
 # shellcheck disable=SC2034
 api=(openssl curl ca-certificates)
 # shellcheck disable=SC2034
