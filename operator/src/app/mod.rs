@@ -140,7 +140,9 @@ fn digest<'a>(answers: impl Iterator<Item = &'a crate::workers::WorkerAnswer>) -
                             task.subscription,
                             task.partition,
                             task.state.to_string(),
-                            task.halt.as_ref().map(|halt| &halt.message)
+                            task.halt.as_ref().map(|halt| &halt.message),
+                            task.placement,
+                            task.misplaced_first
                         ])
                     })
                     .collect();

@@ -241,3 +241,19 @@ async fn a_growth_is_no_verdict() {
     assert_eq!(world.condition("a", "Degraded").1, "TopicGrown");
     assert_eq!(world.condition("a", "PlacementVerified").1, "TooFewKeys");
 }
+
+/// A settled app is asked about nothing but its workers for a while: a verdict among their answers must wake it.
+#[tokio::test]
+async fn a_verdict_wakes_a_settled_app() {
+    let world = running().await;
+    let outcome = world.settle("a").await;
+    assert_eq!(outcome.pace, Pace::Settled);
+    let watch = outcome.watch.unwrap();
+    assert!(watch.still_holds(&world.operator()).await);
+    set(&world, Verdict::Verified);
+    assert!(!watch.still_holds(&world.operator()).await);
+    set(&world, Verdict::Unknown);
+    assert!(watch.still_holds(&world.operator()).await);
+    condemn(&world, 1);
+    assert!(!watch.still_holds(&world.operator()).await);
+}
