@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use turbine_crds::app::TurbineApp;
-use turbine_tests::cluster::{condition, is_ready};
+use turbine_tests::cluster::{condition, is_ready, kubectl, with_input};
 use turbine_tests::events::EventPlan;
 use turbine_tests::manifest::AppManifest;
+use turbine_tests::process;
 use turbine_tests::scenario::Scenario;
 
 const SOON: Duration = Duration::from_mins(1);
@@ -148,6 +149,21 @@ async fn an_unknown_storage_class_is_named_and_asks_for_a_person() -> Result<()>
 
     let pods = scenario.namespace.worker_pods(&app).await?;
     ensure!(pods.len() == 1, "it waits, and nothing else is tried");
+
+    // The class comes, and nobody touches the app.
+    let made = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": class},
+        "provisioner": "k8s.test/local",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let created = with_input(kubectl().args(["create", "-f", "-"]), &made.to_string())?;
+    ensure!(created.success, "{}", created.stderr);
+    let ready = scenario.namespace.wait_until_ready(&app, START).await;
+    process::run(kubectl().args(["delete", "storageclass", &class]))?;
+    let stalled = condition(&ready?, "Stalled").map(|of| of.status.clone());
+    ensure!(stalled.as_deref() == Some("False"), "{stalled:?}");
     Ok(())
 }
 
