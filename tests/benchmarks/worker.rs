@@ -25,6 +25,9 @@ pub(crate) struct Options {
     keys: Vec<u64>,
     #[arg(long, default_value_t = 12)]
     partitions: i32,
+    /// Processing guarantees; one drain of the same topic each.
+    #[arg(long, value_delimiter = ',', default_value = "atLeastOnce,exactlyOnce")]
+    guarantees: Vec<String>,
     /// Letters added to each record; 66 make it about 150 bytes long.
     #[arg(long, default_value_t = 66)]
     padding: usize,
@@ -40,15 +43,17 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
     let bed = Bed::from_env()?;
     describe(&bed.program("turbine-worker"))?;
     for keys in &options.keys {
-        drain(&bed, options, *keys).await?;
+        let topics = Topics::new(&bed, "bench");
+        let input = load(&topics, options, *keys).await?;
+        for guarantee in &options.guarantees {
+            drain(&bed, &topics, &input, options, *keys, guarantee).await?;
+        }
     }
     Ok(())
 }
 
-async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
-    let topics = Topics::new(bed, "bench");
+async fn load(topics: &Topics, options: &Options, keys: u64) -> Result<String> {
     let input = topics.create("events", options.partitions).await?;
-    let output = topics.name("sums")?;
     let plan = EventPlan {
         records: options.records,
         keys,
@@ -69,11 +74,24 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
         options.partitions,
         loading.elapsed().as_secs_f64()
     ))?;
+    Ok(input)
+}
 
-    let app = AppManifest::new(&unique("bench"), &bed.bootstrap, &input, &output).with(
-        "spec.subscriptions.0.windows.0.aggregates",
-        json!([{"sum": "bytes", "as": "bytes_sum"}]),
-    );
+async fn drain(
+    bed: &Bed,
+    topics: &Topics,
+    input: &str,
+    options: &Options,
+    keys: u64,
+    guarantee: &str,
+) -> Result<()> {
+    let output = topics.name(&format!("sums-{guarantee}"))?;
+    let app = AppManifest::new(&unique("bench"), &bed.bootstrap, input, &output)
+        .with(
+            "spec.subscriptions.0.windows.0.aggregates",
+            json!([{"sum": "bytes", "as": "bytes_sum"}]),
+        )
+        .with("spec.subscriptions.0.processingGuarantee", json!(guarantee));
     let folder = TempDir::new()?;
     let worker_plan = WorkerPlan::new(bed, &app, folder.path())?
         .argument("--memory")
@@ -82,7 +100,8 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
         "turbine.{}.per-tenant",
         app.0["metadata"]["name"].as_str().context("a name")?
     );
-    let ends = topics.kafka().ends(&input)?;
+    let ends = topics.kafka().ends(input)?;
+    let written: i64 = ends.values().sum();
     let began = Instant::now();
     let mut worker = worker_plan.start()?;
     loop {
@@ -90,7 +109,7 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
         if !worker.is_alive()? {
             bail!("the worker ended:\n{}", tail(&worker.output(), 40));
         }
-        if topics.kafka().committed(&group, &input)? == ends {
+        if topics.kafka().committed(&group, input)? == ends {
             break;
         }
         let output = worker.output();
@@ -113,7 +132,7 @@ async fn drain(bed: &Bed, options: &Options, keys: u64) -> Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "millions of records")]
     let count = written as f64;
     say(&format!(
-        "{keys} keys: {:.0} events per CPU-second, {:.0} per second; {:.1} CPU-seconds in {seconds:.1} s; peak memory {:.0} MiB (sized for {}); {results} results; ended with {status}",
+        "{keys} keys, {guarantee}: {:.0} events per CPU-second, {:.0} per second; {:.1} CPU-seconds in {seconds:.1} s; peak memory {:.0} MiB (sized for {}); {results} results; ended with {status}",
         count / used.cpu_seconds,
         count / seconds,
         used.cpu_seconds,

@@ -34,8 +34,7 @@ pub struct InputSpec {
     pub topic: String,
     /// Partition count that the topic must have. Must divide 960. Default: whatever the broker says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = limits::PARTITIONS))]
-    #[x_kube(validation = cel::at_least_one_partition())]
+    #[schemars(range(max = limits::PARTITIONS))]
     pub partitions: Option<i32>,
     pub format: InputFormat,
     /// Declared columns: what keys, times and aggregates use. Other fields of the records are ignored.

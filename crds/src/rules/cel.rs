@@ -192,15 +192,18 @@ pub(crate) fn divisor() -> Rule {
         format!("grow the topic to {above} before the app first runs, or create it anew")
     });
     let count = digits("self.partitions", limits::PARTITION_DIGITS);
+    let none = turbine_keygroups::no_partition_refusal("\u{0}");
+    let (before, after) = none.split_once('\u{0}').unwrap_or_default();
+    let none = format!("{} + self.topic + {}", quote(before), quote(after));
     let message = format!(
-        "'topic `' + self.topic + '` has ' + {count} + ' partitions, which does not divide 960; the nearest valid ' + \
+        "self.partitions < 1 ? {none} : 'topic `' + self.topic + '` has ' + {count} + ' partitions, which does not divide 960; the nearest valid ' + \
          ({nearest}'count is 960') + \
          '; state is kept by key in 960 groups and can follow keys only through counts that divide 960: ' + \
          ({cure}'create the topic anew with a valid count')"
     );
     Rule {
         message: Some(Message::Expression(message)),
-        ..Rule::new("!has(self.partitions) || self.partitions < 1 || 960 % self.partitions == 0")
+        ..Rule::new("!has(self.partitions) || (self.partitions >= 1 && 960 % self.partitions == 0)")
     }
     .field_path(".partitions")
 }

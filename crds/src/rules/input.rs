@@ -47,7 +47,7 @@ fn check_partitions(report: &mut Report, path: &Path, topic: &str, count: i32) {
                 report.add(path, turbine_keygroups::divisor_refusal(topic, positive));
             }
         }
-        _ => report.refuse(path, words::AT_LEAST_ONE, &[]),
+        _ => report.add(path, turbine_keygroups::no_partition_refusal(topic)),
     }
 }
 

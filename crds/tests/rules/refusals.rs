@@ -216,8 +216,8 @@ fn worker(
 }
 
 #[rstest]
-#[case::negative("partitions", json!(-1), "partitions", "at least 1", Both)]
-#[case::zero("partitions", json!(0), "partitions", "at least 1", Both)]
+#[case::negative("partitions", json!(-1), "partitions", "topic `events` cannot have fewer than 1 partition; the nearest valid count is 1", Both)]
+#[case::zero("partitions", json!(0), "partitions", "topic `events` cannot have fewer than 1 partition; the nearest valid count is 1", Both)]
 #[case::topic("topic", json!("bestellung u"), "topic", "topic `bestellung u` is refused: use 1 to 249", Both)]
 #[case::dot_topic("topic", json!(".."), "topic", "topic `..` is refused", Both)]
 #[case::no_columns("columns", json!([]), "columns", "0 entries; use 1 to 64", Bound)]

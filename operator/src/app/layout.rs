@@ -12,7 +12,7 @@ use turbine_crds::assignment::{AssignedTask, AssignmentDocument};
 use turbine_crds::rules::FieldError;
 use turbine_crds::status::{LayoutStatus, LayoutSubscription};
 use turbine_crds::validated::ValidatedApp;
-use turbine_keygroups::{Partition, PartitionCount};
+use turbine_keygroups::{Partition, PartitionCount, divisor_refusal};
 use turbine_protocol::layout::{Assignment, PodName, Task, assign};
 use turbine_protocol::{Category, Fault, Lineage};
 
@@ -154,8 +154,14 @@ pub fn differences(app: &ValidatedApp, layout: &LayoutStatus, counts: &Counts) -
             .get(&laid.topic)
             .filter(|real| **real != laid.partitions)
         {
+            let nearest = u32::try_from(*real)
+                .ok()
+                .filter(|real| PartitionCount::try_from(*real).is_err())
+                .map_or_else(String::new, |real| {
+                    format!("; besides, {}", divisor_refusal(&laid.topic, real))
+                });
             found.push(format!(
-                "topic `{}` has {real} partitions and subscription {} is laid out for {}: records in further partitions are not read",
+                "topic `{}` has {real} partitions and subscription {} is laid out for {}: records in further partitions are not read{nearest}",
                 laid.topic, laid.name, laid.partitions
             ));
         }

@@ -94,6 +94,9 @@ async fn growth_under_traffic(test: &str, to: i32) -> Result<()> {
         }
     }
 
+    let placement = condition(&degraded, "PlacementVerified").context("PlacementVerified")?;
+    assert_ne!(placement.status, "False", "{}", placement.message);
+
     // What is there is right; windows that the app has not closed any more are missing.
     let report = scenario
         .query(&input, &output)

@@ -14,6 +14,7 @@ mod documents;
 mod explain;
 mod form;
 mod keys;
+mod patient;
 mod placement;
 mod produce;
 mod progress;
@@ -22,6 +23,7 @@ mod validate;
 mod yaml11;
 
 use assignment::AssignmentVerb;
+use patient::Patient;
 use placement::PlacementVerb;
 use produce::ProduceArgs;
 
@@ -128,7 +130,8 @@ const UNDECIDED: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    let mut out = Patient::new(io::stdout().lock());
+    let mut err = Patient::new(io::stderr().lock());
     let failure = cli.verb.failure();
     let done = match cli.verb {
         Verb::Validate { files } => validate::run(&files, &mut out),
@@ -142,8 +145,6 @@ fn main() -> ExitCode {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::FAILURE,
         Ok(Verdict::Undecided) => ExitCode::from(UNDECIDED),
-        // The reader of the pipe has seen enough.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // With standard error gone there is nobody left to tell; the exit code says it.
             let _ = writeln!(err, "turbine-cli: {}", one_line(&error));
@@ -167,10 +168,4 @@ fn one_line(error: &anyhow::Error) -> String {
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

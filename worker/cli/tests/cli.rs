@@ -78,7 +78,7 @@ fn every_partition_count_is_judged_by_validate_as_by_the_api_server() {
     for (count, said) in counts.into_iter().zip(said) {
         let valid = |near: &i64| 960 % near == 0;
         if count < 1 {
-            let words = "spec.subscriptions[0].input.partitions: a partition count is at least 1";
+            let words = "spec.subscriptions[0].input.partitions: topic `events` cannot have fewer than 1 partition; the nearest valid count is 1";
             assert!(said.contains(words), "{count}: {said}");
         } else if valid(&count) {
             assert!(said.ends_with(": ok"), "{count}: {said}");

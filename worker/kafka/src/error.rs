@@ -291,6 +291,10 @@ impl Doing<'_> {
                     detail,
                 }
             }
+            Code::BadMessage => KafkaError::Unreachable {
+                bootstrap: self.bootstrap.to_owned(),
+                detail: "what answers there does not speak Kafka".to_owned(),
+            },
             Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL => {
                 KafkaError::Authentication { detail }
             }

@@ -351,6 +351,18 @@ impl OutputProducer {
             }
             (fatal, _) => match (self.producer.context().undelivered(), fatal) {
                 (Some(error), _) => Err(error),
+                // An idempotent producer asks for its number before it writes.
+                (
+                    None,
+                    Some((
+                        code @ (Code::ClusterAuthorizationFailed
+                        | Code::TopicAuthorizationFailed
+                        | Code::TransactionalIdAuthorizationFailed),
+                        detail,
+                    )),
+                ) => Err(self
+                    .doing("write to", Resource::Cluster, Duration::ZERO)
+                    .code(code, &detail)),
                 (None, Some((_, detail))) => Err(KafkaError::Fatal {
                     what: "write",
                     detail,

@@ -61,6 +61,12 @@ pub fn nearest_valid(count: u32) -> (Option<u32>, Option<u32>) {
     (below.copied(), above.copied())
 }
 
+/// The refusal of a count below 1, in the same words everywhere.
+#[must_use]
+pub fn no_partition_refusal(topic: &str) -> String {
+    format!("topic `{topic}` cannot have fewer than 1 partition; the nearest valid count is 1")
+}
+
 /// The refusal of a keyed topic whose count does not divide 960: the same words at admission, in
 /// the operator, in the worker and in the command line tool.
 ///

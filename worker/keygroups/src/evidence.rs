@@ -93,6 +93,8 @@ pub struct Suspicion {
     binary: [u64; 2],
     compared: u64,
     earlier: Vec<u64>,
+    /// The keys are of one partition: that they lie together says nothing.
+    within_one: bool,
 }
 
 impl Suspicion {
@@ -107,6 +109,16 @@ impl Suspicion {
             binary: [0; 2],
             compared: 0,
             earlier: vec![0; earlier as usize],
+            within_one: false,
+        }
+    }
+
+    /// The same for keys of one partition only. That all of them lie in it is then no sign of a time with one partition.
+    #[must_use]
+    pub fn within_one_partition(count: RawPartitionCount) -> Self {
+        Self {
+            within_one: true,
+            ..Self::new(count)
         }
     }
 
@@ -175,7 +187,8 @@ impl Suspicion {
         let earlier = (1_u32..)
             .zip(&self.earlier)
             .map(|(count, fits)| (Lookalike::EarlierCount(count), *fits))
-            .filter(|(_, fits)| explains(*fits, self.compared));
+            .filter(|(_, fits)| explains(*fits, self.compared))
+            .filter(|(earlier, _)| !(self.within_one && *earlier == Lookalike::EarlierCount(1)));
         let best = known
             .into_iter()
             .filter(|(_, fits)| explains(*fits, self.keys))

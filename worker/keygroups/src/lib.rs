@@ -35,7 +35,7 @@ pub use canonical::{KeyValue, canonical_key, composite_key};
 pub use clients::Partitioner;
 pub use counts::{
     InvalidPartitionCount, PartitionCount, RawPartitionCount, VALID_COUNTS, divisor_refusal,
-    divisor_warning, nearest_valid,
+    divisor_warning, nearest_valid, no_partition_refusal,
 };
 pub use evidence::{Lookalike, Suspicion, keys_needed};
 pub use groups::{GROUP_COUNT, Group, InvalidKeyGroup, KeyGroup, group_of, rank};

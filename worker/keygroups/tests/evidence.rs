@@ -4,7 +4,8 @@
 
 use rstest::rstest;
 use turbine_keygroups::{
-    Evidence, Lookalike, MisplacedRecord, Partitioner, RawPartitionCount, Verdict, who_places,
+    Evidence, Lookalike, MisplacedRecord, Partition, Partitioner, RawPartitionCount, Suspicion,
+    Verdict, partition_of, who_places,
 };
 
 fn raw(count: u32) -> RawPartitionCount {
@@ -153,4 +154,23 @@ fn a_misplaced_key_tells_who_would_place_it_so(
     #[case] who: &[Lookalike],
 ) {
     assert_eq!(who_places(key, found.try_into().unwrap(), raw(12)), who);
+}
+
+/// Keys that murmur2 puts elsewhere, in partition 0 of 12 all the same.
+#[test]
+fn random_keys_in_partition_0_alone_are_no_sign_of_one_partition() {
+    let zero = Partition::try_from(0).unwrap();
+    let keys = (0..200_u32)
+        .map(|n| format!("key-{n}"))
+        .filter(|key| partition_of(key.as_bytes(), raw(12)) != zero);
+    let (mut topic, mut task) = (
+        Suspicion::new(raw(12)),
+        Suspicion::within_one_partition(raw(12)),
+    );
+    for key in keys {
+        topic.add(key.as_bytes(), zero);
+        task.add(key.as_bytes(), zero);
+    }
+    assert_eq!(topic.looks_like(), Some(Lookalike::EarlierCount(1)));
+    assert_eq!(task.looks_like(), Some(Lookalike::Unknown));
 }

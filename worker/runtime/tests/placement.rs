@@ -488,4 +488,34 @@ fn with_an_undeclared_hash_a_growth_is_no_verdict() {
     assert_eq!(running.task(3).placement, Verdict::Unknown);
     assert_eq!(running.stop(), Drained::Whole);
     assert_eq!(results(&bed).len(), 2);
+
+    // Nor is it a reason not to start.
+    let mut config = bed.config(&app(), clock);
+    config.counts = Some(counts);
+    let running = bed.start_with(config);
+    running.until("all tasks run", |tasks| {
+        tasks.iter().all(|task| task.state == TaskState::Running)
+    });
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+#[test]
+fn a_task_that_a_growth_stops_at_its_start_still_shows_its_verdict() {
+    let bed = Bed::new(4);
+    produce_into_3(&bed, &MIXED);
+    let running = bed.start(&declared("skip"), clock());
+    running.until("all is read", |tasks| tasks[3].records == 4);
+    let first = running.task(3).misplaced_first;
+    assert!(first.is_some());
+    assert_eq!(running.stop(), Drained::Whole);
+    let mut config = bed.config(&declared("skip"), clock());
+    config.counts = Some(Arc::new(Counts(AtomicU32::new(8))));
+    let running = bed.start_with(config);
+    all_halted_by_growth(&running, 8);
+    let task = running.task(3);
+    assert_eq!(
+        (task.placement, task.misplaced_first),
+        (Verdict::Misplaced, first)
+    );
+    assert_eq!(running.stop(), Drained::Whole);
 }

@@ -136,11 +136,10 @@ fn placement(
                 of.subscription == assigned.subscription && of.partition == assigned.partition
             })
         });
-        // A task that starts has not read its verdict yet.
-        let Some(task) = found.filter(|task| {
-            task.placement != Verdict::Unknown
-                || matches!(task.state, TaskState::Running | TaskState::Halted)
-        }) else {
+        // A task that does not run may not have read its verdict.
+        let Some(task) = found
+            .filter(|task| task.placement != Verdict::Unknown || task.state == TaskState::Running)
+        else {
             seen.silent = true;
             continue;
         };

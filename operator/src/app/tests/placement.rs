@@ -222,6 +222,8 @@ async fn a_growth_is_no_verdict() {
     let world = world();
     world.apply_app(declared());
     world.settle("a").await;
+    set(&world, Verdict::Verified);
+    world.settle("a").await;
     world.with(|state| {
         for task in state
             .workers
@@ -229,6 +231,7 @@ async fn a_growth_is_no_verdict() {
             .flat_map(|worker| &mut worker.tasks)
         {
             task.state = TaskState::Halted;
+            task.placement = Verdict::Unknown;
             task.halt = Some(TaskHalt {
                 reason: "TopicGrown".to_owned(),
                 message: "topic `in` grew from 4 to 6 partitions".to_owned(),
@@ -239,7 +242,11 @@ async fn a_growth_is_no_verdict() {
     });
     world.settle("a").await;
     assert_eq!(world.condition("a", "Degraded").1, "TopicGrown");
-    assert_eq!(world.condition("a", "PlacementVerified").1, "TooFewKeys");
+    assert_eq!(
+        world.condition("a", "PlacementVerified").1,
+        "Verified",
+        "a task that does not run has read no verdict"
+    );
 }
 
 /// A settled app is asked about nothing but its workers for a while: a verdict among their answers must wake it.

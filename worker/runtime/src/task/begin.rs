@@ -19,7 +19,7 @@ use turbine_state::{FoundStore, TaskState};
 
 use super::error::TaskError;
 use super::life::{Life, Parts};
-use super::placement::{count_changed, placement};
+use super::placement::{count_changed, declared, placement};
 use super::setup::TaskSetup;
 use super::spec::{SpecFault, pipeline_spec};
 use crate::control::assignment::count_refusal;
@@ -50,7 +50,7 @@ pub(super) fn begin<'a>(
                 column: subscription.event_time.column.clone(),
             }
         })?;
-    check_count(setup, &topic)?;
+    check_count(setup, &topic).inspect_err(|_| show_stored_verdict(setup, cell))?;
     let transactions = setup.transactions(&topic);
     let producer = match &transactions {
         Some(transactions) => transactions.producer(&setup.kafka, setup.queues)?,
@@ -139,10 +139,25 @@ fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {
     let expected = setup.plan.partitions;
     let now = setup.clock.monotonic();
     let found = setup.counts.fresh(topic, now, setup.limits.broker_wait)?;
-    if found != expected {
+    // Without a declared hash nobody says that keys have moved; what further partitions hold is not read, and the operator
+    // says so.
+    if found < expected || (found != expected && declared(&setup.subscription)) {
         return Err(count_changed(setup, topic.as_str(), found, None));
     }
     carries(topic, expected, setup.allow_non_divisor)
+}
+
+/// A task that is stopped before it opens its state shows what was known of its placement all the same.
+fn show_stored_verdict(setup: &TaskSetup, cell: &TaskCell) {
+    let Ok(FoundStore::Ours(store)) = setup.volume.find(&setup.identity()) else {
+        return;
+    };
+    if let Ok(clocks) = serde_json::from_slice::<Clocks>(&store.progress().clocks) {
+        cell.update(|status| {
+            status.placement = clocks.placement.verdict();
+            status.misplaced_first = clocks.placement.misplaced().cloned();
+        });
+    }
 }
 
 /// Whether keyed state can lie on a topic of this count.

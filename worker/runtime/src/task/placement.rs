@@ -35,7 +35,7 @@ pub(super) fn placement(setup: &TaskSetup) -> Placement {
     }
 }
 
-fn declared(subscription: &CompiledSubscription) -> bool {
+pub(super) fn declared(subscription: &CompiledSubscription) -> bool {
     matches!(subscription.partition_hash, Some(PartitionHash::Murmur2))
 }
 
@@ -128,7 +128,7 @@ impl Suspects {
     fn new(count: RawPartitionCount) -> Self {
         Self {
             seen: BTreeSet::new(),
-            suspicion: Suspicion::new(count),
+            suspicion: Suspicion::within_one_partition(count),
         }
     }
 

@@ -20,10 +20,17 @@ pub(super) async fn ask(
             token_file.display()
         )
     })?;
+    let token = token.trim();
+    if token.is_empty() || !token.chars().all(|c| c.is_ascii_graphic()) {
+        anyhow::bail!(
+            "--token-file {}: holds no token; a token is one word of visible characters",
+            token_file.display()
+        );
+    }
     let client = reqwest::Client::builder().timeout(PATIENCE).build()?;
     let answer = client
         .post(format!("{}{CLEAR_PLACEMENT}", url.trim_end_matches('/')))
-        .bearer_auth(token.trim())
+        .bearer_auth(token)
         .json(wanted)
         .send()
         .await
