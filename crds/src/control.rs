@@ -121,6 +121,17 @@ impl ClearPlacement {
 pub struct PlacementReport {
     /// By subscription and partition.
     pub tasks: Vec<TaskPlacement>,
+    /// Workers that could not be asked; the verdicts of their tasks stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<SilentWorker>,
+}
+
+/// A worker that could not be asked.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct SilentWorker {
+    pub pod: String,
+    pub why: String,
 }
 
 /// What one task's store holds of other partitions' keys.

@@ -36,6 +36,13 @@ impl WorkerPlan {
         })
     }
 
+    /// The same on the state of another plan.
+    #[must_use]
+    pub fn on_state(mut self, state: &Path) -> Self {
+        state.clone_into(&mut self.state);
+        self
+    }
+
     /// Adds a command-line argument.
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {

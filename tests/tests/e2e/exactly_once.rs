@@ -249,6 +249,75 @@ async fn a_stranger_without_the_state_fences_nobody() -> Result<()> {
     Ok(())
 }
 
+/// A volume is lost, its offsets are deleted, a second life commits, and the first volume comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_another_life_has_overtaken_is_refused() -> Result<()> {
+    let Some(case) = begin("exactly_once::overtaken", 4).await? else {
+        return Ok(());
+    };
+    let events = events();
+    let kafka = case.topics.kafka();
+    let name = case.app.0["metadata"]["name"].as_str().context("a name")?;
+    let first = case.plan()?;
+    let (store, away) = (
+        first.state().join("per-tenant"),
+        case.folder.path().join("away"),
+    );
+    let mut worker = first.start()?;
+    kafka.produce_events(&case.input, &events, None, None)?;
+    let seen = case.wait_for_more(&case.output, 0).await?;
+    worker.terminate()?;
+    assert!(worker.ended(WITHIN).await?.success());
+
+    std::fs::rename(&store, &away)?;
+    let group = format!("turbine.{name}.per-tenant");
+    let to = ["--bootstrap-server", &case.bed.bootstrap, "--group", &group];
+    let delete = [&["tool", "groups", "--delete"][..], &to].concat();
+    case.bed.script("kafka.sh", &delete)?;
+    let elsewhere = TempDir::new()?;
+    let latest = case
+        .app
+        .clone()
+        .with("spec.subscriptions.0.input.startFrom", json!("latest"));
+    let second = WorkerPlan::new(&case.bed, &latest, elsewhere.path())?.on_state(first.state());
+    let mut worker = second.start()?;
+    wait::until("the second life's receipts", WITHIN, || async {
+        Ok((kafka.committed(&group, &case.input)?.len() == 4).then_some(()))
+    })
+    .await?;
+    let later = EventPlan {
+        start_ms: events.end_ms() + 3_600_000,
+        seed: 2,
+        ..events
+    };
+    kafka.produce_events(&case.input, &later, None, None)?;
+    case.wait_for_more(&case.output, seen).await?;
+    worker.terminate()?;
+    assert!(worker.ended(WITHIN).await?.success());
+
+    std::fs::remove_dir_all(&store)?;
+    std::fs::rename(&away, &store)?;
+    let written = case.committed(&case.output)?;
+    let mut worker = first.start()?;
+    let reasons = ["ReceiptBehindStore", "StoreBehindReceipt", "OtherHistory"];
+    wait::until("every task refuses", WITHIN, || async {
+        let said = worker.output();
+        let halts = said.lines().filter(|line| {
+            line.contains("the task halts") && reasons.iter().any(|reason| line.contains(reason))
+        });
+        Ok((halts.count() >= 4).then_some(()))
+    })
+    .await?;
+    worker.terminate()?;
+    assert!(worker.ended(WITHIN).await?.success());
+    assert_eq!(
+        case.committed(&case.output)?,
+        written,
+        "nothing was written"
+    );
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_killed_again_and_again_write_every_result_once() -> Result<()> {
     let Some(scenario) = Scenario::begin("exactly_once::pods").await? else {

@@ -69,7 +69,9 @@ pub(crate) fn bar(value: u64, most: u64) -> String {
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
-            if c.is_control() {
+            // Marks of direction and of lines would turn the rest of the line around, or break it.
+            let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            if c.is_control() || turns {
                 c.escape_default().to_string()
             } else {
                 c.to_string()
@@ -124,5 +126,6 @@ mod tests {
     #[test]
     fn nothing_moves_the_cursor() {
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(printable("a\u{202e}b\u{2028}"), "a\\u{202e}b\\u{2028}");
     }
 }

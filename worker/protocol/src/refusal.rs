@@ -105,6 +105,24 @@ pub enum StartRefusal {
         /// Offset of the receipt.
         receipt_offset: Offset,
     },
+    /// Exactly once, and what was committed is of another life.
+    #[error(
+        "the store stands at commit {store} (offset {store_offset}), and the broker's receipt is of \
+         commit {receipt} (offset {receipt_offset}), which this store has left behind: another life \
+         of this task has committed since, or the group's offsets were set back. Going on would \
+         write results a second time. Bring back the volume that belongs to the receipt, or set \
+         `processingGuarantee: atLeastOnce` to go on from this store"
+    )]
+    ReceiptBehind {
+        /// Last commit of the store.
+        store: EntryNumber,
+        /// Where the store stands.
+        store_offset: Offset,
+        /// The commit the receipt names.
+        receipt: EntryNumber,
+        /// Offset of the receipt.
+        receipt_offset: Offset,
+    },
     /// Exactly once, and nothing at the broker says what counted.
     #[error(
         "the store has commits up to {number} (offset {position}), and the broker holds no \
@@ -164,9 +182,10 @@ impl Fault for StartRefusal {
             | Self::OtherStore { .. }
             | Self::NewerReceipt { .. } => Category::User,
             Self::OldAssignment { .. } => Category::Kubernetes,
-            Self::StateMissing { .. } | Self::OtherHistory { .. } | Self::StoreBehind { .. } => {
-                Category::Storage
-            }
+            Self::StateMissing { .. }
+            | Self::OtherHistory { .. }
+            | Self::StoreBehind { .. }
+            | Self::ReceiptBehind { .. } => Category::Storage,
             Self::ReceiptMissing { .. } | Self::RetentionGap { .. } | Self::BeyondEnd { .. } => {
                 Category::Kafka
             }
@@ -182,6 +201,7 @@ impl Fault for StartRefusal {
             Self::StateMissing { .. } => "StateMissing",
             Self::OtherHistory { .. } => "OtherHistory",
             Self::StoreBehind { .. } => "StoreBehindReceipt",
+            Self::ReceiptBehind { .. } => "ReceiptBehindStore",
             Self::ReceiptMissing { .. } => "ReceiptMissing",
             Self::NewerReceipt { .. } => "NewerReceipt",
             Self::RetentionGap { .. } => "RetentionGap",
@@ -198,6 +218,7 @@ impl Fault for StartRefusal {
             | Self::StateMissing { .. }
             | Self::OtherHistory { .. }
             | Self::StoreBehind { .. }
+            | Self::ReceiptBehind { .. }
             | Self::ReceiptMissing { .. }
             | Self::NewerReceipt { .. }
             | Self::RetentionGap { .. }

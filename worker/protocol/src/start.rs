@@ -60,6 +60,8 @@ pub struct StoreProgress {
     pub checksum: EntryChecksum,
     /// The offset of the own partition that it reads next.
     pub position: Offset,
+    /// Its last commit was made exactly once: the broker had its receipt before the store let it count.
+    pub by_transaction: bool,
     /// A commit that was prepared and of which the store does not know whether it counts. It has
     /// the next number.
     pub prepared: Option<Box<StoreProgress>>,
@@ -349,6 +351,17 @@ fn resume(
             notice = Some(Notice::OlderStore {
                 store: store.position,
                 receipt: *offset,
+            });
+        }
+        // At least once, the group's offset follows the state and may be behind it. Exactly once it never is, and in no
+        // history does a smaller number reach further.
+        let behind = receipt.number < store.number;
+        if exactly_once && behind && (store.by_transaction || *offset > store.position) {
+            return Err(StartRefusal::ReceiptBehind {
+                store: store.number,
+                store_offset: store.position,
+                receipt: receipt.number,
+                receipt_offset: *offset,
             });
         }
         if receipt.number == store.number

@@ -34,6 +34,7 @@ fn store(number: i64, position: i64) -> StoreEvidence {
         number: number.try_into().unwrap(),
         checksum: EntryChecksum(u32::try_from(number).unwrap()),
         position: at(position),
+        by_transaction: false,
         prepared: None,
     })
 }
@@ -311,6 +312,7 @@ fn leavings() -> [StartInputs; 3] {
                 number: 5.try_into().unwrap(),
                 checksum: EntryChecksum(5),
                 position: at(200),
+                by_transaction: false,
                 prepared: None,
             }),
             ..first_start()
@@ -357,6 +359,7 @@ fn a_store_of_another_key_or_count_is_refused_with_both_values() {
             number: 1.try_into().unwrap(),
             checksum: EntryChecksum(1),
             position: at(200),
+            by_transaction: false,
             prepared: None,
         }),
         on_foreign: OnForeign::Discard,
@@ -468,4 +471,38 @@ fn exactly_once_does_not_go_on_where_it_cannot_tell_what_was_written() {
         decide(&exactly_once(store(0, 200), BrokerEvidence::Nothing)),
         resumed(200)
     );
+}
+
+/// A store of another history: the second life had fewer commits that reach further, or the offsets were set back.
+#[rstest]
+#[case::reaches_further(false, 400, true)]
+#[case::was_committed_exactly_once(true, 150, true)]
+#[case::at_least_once_may_lag(false, 150, false)]
+fn exactly_once_a_receipt_behind_the_store_is_of_another_life(
+    #[case] by_transaction: bool,
+    #[case] offset: i64,
+    #[case] refused: bool,
+) {
+    let StoreEvidence::Present(found) = store(5, 200) else {
+        panic!("a store");
+    };
+    let inputs = |guarantee| StartInputs {
+        store: StoreEvidence::Present(StoreProgress {
+            by_transaction,
+            ..found.clone()
+        }),
+        broker: committed(offset, receipt(OURS, 1, 3)),
+        guarantee,
+        ..first_start()
+    };
+    if refused {
+        let inputs = inputs(Guarantee::ExactlyOnce);
+        assert!(matches!(
+            refusal(&inputs),
+            StartRefusal::ReceiptBehind { .. }
+        ));
+    } else {
+        assert_eq!(decide(&inputs(Guarantee::ExactlyOnce)), resumed(200));
+    }
+    assert_eq!(decide(&inputs(Guarantee::AtLeastOnce)), resumed(200));
 }

@@ -159,6 +159,7 @@ fn progress(of: &StoredEntry, prepared: Option<&StoredEntry>) -> StoreProgress {
             of.checksum()
         },
         position: at(of.position),
+        by_transaction: of.number > 0,
         prepared: prepared.map(|entry| {
             Box::new(StoreProgress {
                 prepared: None,

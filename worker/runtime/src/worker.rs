@@ -267,7 +267,10 @@ impl Worker {
                 })
             })
             .collect();
-        PlacementReport { tasks }
+        PlacementReport {
+            tasks,
+            ..PlacementReport::default()
+        }
     }
 
     /// Stops everything: the tasks commit and let go. Further assignments are not run.

@@ -47,6 +47,8 @@ struct ProgressRecord {
     checksum: EntryChecksum,
     positions: Vec<Position>,
     frontier: Frontier,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    by_transaction: bool,
 }
 
 /// A task's state in a `RocksDB` of its own.
@@ -157,6 +159,7 @@ impl RocksStore {
             checksum: EntryChecksum(0),
             positions: positions.to_vec(),
             frontier: Frontier::default(),
+            by_transaction: false,
             clocks: Vec::new(),
         };
         let mut batch = WriteBatch::default();
@@ -232,6 +235,7 @@ impl RocksStore {
             checksum: entry.checksum(),
             positions: entry.positions.to_vec(),
             frontier: entry.frontier,
+            by_transaction: false,
             clocks: entry.clocks.to_vec(),
         })
     }
@@ -293,6 +297,7 @@ fn read_progress(
         checksum: record.checksum,
         positions: record.positions,
         frontier: record.frontier,
+        by_transaction: record.by_transaction,
         clocks,
     }))
 }
@@ -369,6 +374,7 @@ fn put_progress(
         checksum: progress.checksum,
         positions: progress.positions.clone(),
         frontier: progress.frontier,
+        by_transaction: progress.by_transaction,
     };
     batch.put_cf(own, at.progress, encode(path, &record)?);
     batch.put_cf(own, at.clocks, &progress.clocks);
@@ -442,7 +448,10 @@ impl TaskState for RocksStore {
     }
 
     fn prepare(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError> {
-        let progress = self.next(entry)?;
+        let progress = Progress {
+            by_transaction: true,
+            ..self.next(entry)?
+        };
         let checksum = progress.checksum;
         let changes = prepared::encode(entry.changes).ok_or_else(|| StateError::Io {
             what: "write an entry of",

@@ -19,6 +19,8 @@ pub struct Progress {
     pub positions: Vec<Position>,
     /// How far event time had closed.
     pub frontier: Frontier,
+    /// The last commit was prepared first, and counted once the broker had its receipt.
+    pub by_transaction: bool,
     /// The engine's clocks and timers, in the engine's own form; empty if there was no commit.
     pub clocks: Vec<u8>,
 }

@@ -71,6 +71,7 @@ fn progress_of(store: &RocksStore) -> Result<StoreProgress, StateError> {
             number: progress.number,
             checksum: progress.checksum,
             position: position.next,
+            by_transaction: progress.by_transaction,
             prepared,
         })
     };

@@ -389,7 +389,9 @@ fn a_prepared_entry_is_durable_and_does_not_count_until_it_is_applied() {
         [(b"a".to_vec(), b"2".to_vec()), (b"c".to_vec(), Vec::new())]
     );
     assert_eq!(store.progress().positions, positions(20));
+    assert!(store.progress().by_transaction);
     assert_eq!(commit(&mut store, 30, &[]).unwrap().get(), 3);
+    assert!(!store.progress().by_transaction);
     assert!(store.apply_prepared().is_err() && store.cancel_prepared().is_err());
     close(store);
 }

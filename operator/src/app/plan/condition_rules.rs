@@ -101,7 +101,7 @@ pub(super) fn rescale(conditions: &mut Conditions, goal: &Goal<'_>) {
             Is::True,
             "RescaleNotSupported",
             format!(
-                "this version cannot move state to another layout, the present one runs on: {}",
+                "this version cannot move state to another layout, the present one stays: {}",
                 goal.rescale.join("; ")
             ),
         );

@@ -17,7 +17,7 @@ pub use error::TaskError;
 pub(crate) use life::{LINK_PATIENCE, Life};
 pub use look::{LookError, look, refused};
 pub use placement::Growth;
-pub use setup::{Limits, TaskSetup};
+pub use setup::{Limits, TaskSetup, partition_key_text};
 pub use spec::{SpecFault, pipeline_spec};
 pub use stop::StopSignal;
 pub use thread::run;

@@ -114,17 +114,22 @@ impl TaskSetup {
     /// What the task's store says it is.
     #[must_use]
     pub fn identity(&self) -> StoreIdentity {
-        let key = match &self.subscription.partition_key {
-            CompiledPartitionKey::RecordKey => "<recordKey>".to_owned(),
-            CompiledPartitionKey::Columns(columns) => columns.join(","),
-        };
         StoreIdentity::new(
             self.app_id.clone(),
             self.lineage,
             &self.plan.task,
             self.plan.store_epoch,
             self.plan.partitions,
-            key,
+            partition_key_text(&self.subscription),
         )
+    }
+}
+
+/// What a store's identity says of the key that its state is kept by.
+#[must_use]
+pub fn partition_key_text(subscription: &CompiledSubscription) -> String {
+    match &subscription.partition_key {
+        CompiledPartitionKey::RecordKey => "<recordKey>".to_owned(),
+        CompiledPartitionKey::Columns(columns) => columns.join(","),
     }
 }

@@ -1,5 +1,7 @@
 //! The workers of an app in a cluster, asked through the API server: no port of a pod has to be reachable from here.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::ListParams;
@@ -8,8 +10,12 @@ use kube::{Api, Client, Config, ResourceExt as _};
 use turbine_crds::app::TurbineApp;
 use turbine_crds::compiled::CONTROL_PORT;
 use turbine_crds::control::{
-    CLEAR_PLACEMENT, ClearPlacement, PlacementReport, TOKEN_HEADER, TOKEN_KEY, TOKEN_SUFFIX,
+    CLEAR_PLACEMENT, ClearPlacement, PlacementReport, SilentWorker, TOKEN_HEADER, TOKEN_KEY,
+    TOKEN_SUFFIX,
 };
+
+/// Longer than a worker lets its tasks look.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Which app.
 #[derive(Debug)]
@@ -39,7 +45,14 @@ pub(super) async fn ask(place: &Place, wanted: &ClearPlacement) -> anyhow::Resul
     let app = Api::<TurbineApp>::namespaced(client.clone(), &namespace)
         .get_opt(&place.app)
         .await
-        .context("the API server does not answer as it should")?
+        .map_err(|error| match &error {
+            kube::Error::Api(status) => anyhow::anyhow!(
+                "TurbineApp {name} cannot be read: the API server answers {} {}",
+                status.code,
+                status.reason
+            ),
+            _ => anyhow::Error::from(error).context("no answer from the API server"),
+        })?
         .with_context(|| format!("there is no TurbineApp {name}; name another --namespace"))?;
     let selector = app
         .status
@@ -57,15 +70,42 @@ pub(super) async fn ask(place: &Place, wanted: &ClearPlacement) -> anyhow::Resul
     }
     let mut report = PlacementReport::default();
     for pod in &pods {
-        let found = ask_pod(&client, &namespace, &pod.name_any(), &token, wanted)
-            .await
-            .with_context(|| format!("pod {}", pod.name_any()))?;
-        report.tasks.extend(found.tasks);
+        let name = pod.name_any();
+        let asked = async {
+            if !listens(pod) {
+                anyhow::bail!("its worker does not run");
+            }
+            let call = ask_pod(&client, &namespace, &name, &token, wanted);
+            tokio::time::timeout(PATIENCE, call)
+                .await
+                .with_context(|| format!("no answer within {} s", PATIENCE.as_secs()))?
+        };
+        match asked.await {
+            Ok(found) => report.tasks.extend(found.tasks),
+            Err(error) => report.silent.push(SilentWorker {
+                pod: name,
+                why: format!("{error:#}"),
+            }),
+        }
     }
     report.tasks.sort_by(|one, other| {
         (&one.subscription, one.partition).cmp(&(&other.subscription, other.partition))
     });
     Ok(report)
+}
+
+/// Whether a container of the pod runs: nobody else can answer.
+fn listens(pod: &Pod) -> bool {
+    let containers = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    containers.into_iter().flatten().any(|container| {
+        container
+            .state
+            .as_ref()
+            .is_some_and(|state| state.running.is_some())
+    })
 }
 
 async fn token(client: &Client, namespace: &str, app: &str) -> anyhow::Result<String> {
@@ -94,8 +134,14 @@ async fn ask_pod(
         .header(http::header::CONTENT_TYPE, "application/json")
         .header(TOKEN_HEADER, token)
         .body(serde_json::to_vec(wanted)?)?;
-    client
-        .request::<PlacementReport>(request)
-        .await
-        .context("cannot be asked (it takes the right to create pods/proxy, and a pod that runs)")
+    client.request::<PlacementReport>(request).await.map_err(|error| match &error {
+        kube::Error::Api(status) if status.code == 401 => anyhow::anyhow!(
+            "it does not take the token in the Secret; the worker reads a changed one within a minute"
+        ),
+        kube::Error::Api(status) if status.code == 403 => {
+            anyhow::anyhow!("not allowed: it takes the right to create pods/proxy")
+        }
+        kube::Error::Api(status) => anyhow::anyhow!("the API server answers {}", status.code),
+        _ => anyhow::Error::from(error),
+    })
 }

@@ -79,7 +79,7 @@ pub(super) fn run(arguments: ClearArgs, out: &mut impl Write) -> anyhow::Result<
         }
         (None, None, None) => anyhow::bail!("name an app, a --worker or a --state folder"),
     };
-    if found.tasks.is_empty() {
+    if found.tasks.is_empty() && found.silent.is_empty() {
         anyhow::bail!(
             "no task is meant by that: check --subscription and --partition, and that the app has run"
         );
@@ -100,6 +100,7 @@ fn verdict(found: &PlacementReport) -> Verdict {
         .tasks
         .iter()
         .any(|task| task.refused.is_some() || task.unknown_panes > 0)
+        || !found.silent.is_empty()
     {
         Verdict::Undecided
     } else if found.tasks.iter().any(|task| task.foreign_panes > 0) {

@@ -31,6 +31,14 @@ pub(super) fn write(
         }
         foreign(task, out)?;
     }
+    for worker in &found.silent {
+        writeln!(
+            out,
+            "pod {}: not asked, its tasks are as they were: {}",
+            worker.pod,
+            printable(&worker.why)
+        )?;
+    }
     let foreign: u64 = found.tasks.iter().map(|task| task.foreign_panes).sum();
     if foreign > 0 {
         writeln!(
@@ -88,7 +96,7 @@ fn foreign(task: &TaskPlacement, out: &mut impl Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use turbine_crds::control::{ForeignKey, MisplacedRecord};
+    use turbine_crds::control::{ForeignKey, MisplacedRecord, SilentWorker};
 
     use super::*;
 
@@ -127,13 +135,21 @@ mod tests {
         };
         let mut out = Vec::new();
         let tasks = vec![task, halted];
-        write(&PlacementReport { tasks }, false, &mut out).unwrap();
+        let report = PlacementReport {
+            tasks,
+            silent: vec![SilentWorker {
+                pod: "a-1".to_owned(),
+                why: "its worker does not run".to_owned(),
+            }],
+        };
+        write(&report, false, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
         s/3: verdict `misplaced` cleared; 9 panes, 2 of keys that belong to other partitions
           the verdict rested on offset 17: the key (murmur2 hash 7) belongs to partition 5, it looks like CRC32
           key        key group  belongs to  panes
           a\u{1b}bc         27           5      2
         s/4: not looked through: the task is halted
+        pod a-1: not asked, its tasks are as they were: its worker does not run
         2 panes are of keys that belong to other partitions. They close as windows do, each with a result of its own; records of these keys do not reach them any more where partitionHash is declared.
         ");
     }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use turbine_crds::assignment::{ASSIGNMENT_FILE, AssignmentDocument};
 use turbine_crds::compiled::CompiledSubscription;
 use turbine_crds::control::{ClearPlacement, PlacementReport, TaskPlacement};
 use turbine_engine::{Clocks, PaneOwners, Placement, PlacementCheck};
 use turbine_protocol::{Entry, Frontier};
 use turbine_runtime::local::load;
-use turbine_runtime::task::{look as look_through, pipeline_spec, refused};
+use turbine_runtime::task::{look as look_through, partition_key_text, pipeline_spec, refused};
 use turbine_state::{MARKER_FILE, RocksStore, StateBudget, StateVolume, TaskState as _};
 
 use crate::progress::Progress;
@@ -45,8 +45,19 @@ pub(super) fn look(
         if !wanted.takes(subscription, partition) {
             continue;
         }
-        let Some(store) = volume.open_any(&task, epoch)? else {
-            continue;
+        let refused = |why: String| refused(subscription, partition, why);
+        let store = match volume.open_any(&task, epoch) {
+            Ok(Some(store)) => store,
+            Ok(None) => {
+                let why =
+                    "its folder holds no whole store: its making never ended, or files are gone";
+                report.tasks.push(refused(why.to_owned()));
+                continue;
+            }
+            Err(error) => {
+                report.tasks.push(refused(error.to_string()));
+                continue;
+            }
         };
         let compiled = app
             .compiled()
@@ -55,14 +66,36 @@ pub(super) fn look(
             .find(|of| of.name == subscription);
         report.tasks.push(match compiled {
             Some(compiled) => one(store, compiled, wanted.dry_run)
-                .with_context(|| format!("task {task} in {place}"))?,
-            None => {
-                let why = format!("{} has no subscription of this name", file.display());
-                refused(subscription, partition, why)
-            }
+                .unwrap_or_else(|error| refused(format!("{error:#}"))),
+            None => refused(format!(
+                "{} has no subscription of this name",
+                file.display()
+            )),
         });
     }
+    report.tasks.extend(missing(state, wanted, &report.tasks));
     Ok(report)
+}
+
+/// Tasks that the folder's own assignment names and that have no folder. Volumes of pods hold no assignment.
+fn missing(state: &Path, wanted: &ClearPlacement, found: &[TaskPlacement]) -> Vec<TaskPlacement> {
+    let assigned = std::fs::read(state.join(ASSIGNMENT_FILE))
+        .ok()
+        .and_then(|text| serde_json::from_slice::<AssignmentDocument>(&text).ok())
+        .map_or_else(Vec::new, |document| document.tasks);
+    assigned
+        .iter()
+        .filter(|task| wanted.takes(&task.subscription, task.partition))
+        .filter(|task| {
+            !found
+                .iter()
+                .any(|of| (&of.subscription, of.partition) == (&task.subscription, task.partition))
+        })
+        .map(|task| {
+            let why = "the assignment names it, and it has no folder here".to_owned();
+            refused(&task.subscription, task.partition, why)
+        })
+        .collect()
 }
 
 fn one(
@@ -71,6 +104,13 @@ fn one(
     dry_run: bool,
 ) -> anyhow::Result<TaskPlacement> {
     let identity = store.identity().clone();
+    let key = partition_key_text(subscription);
+    if identity.key != key {
+        anyhow::bail!(
+            "its state is kept by `{}`, and the file's partitionKey is `{key}`",
+            identity.key
+        );
+    }
     let placement = Placement {
         partition: identity.partition,
         count: identity.partitions,
