@@ -285,12 +285,13 @@ async fn a_workers_state_is_looked_through_by_its_address_and_by_its_folder() ->
         .args(["placement", "clear"])
         .args(by_folder)
         .output()?;
-    let told = String::from_utf8_lossy(&in_use.stderr).into_owned();
+    let told = String::from_utf8_lossy(&in_use.stdout).into_owned();
     assert_eq!(in_use.status.code(), Some(2), "{told}");
-    assert!(
-        told.contains("in use") && told.lines().count() == 1,
-        "{told}"
-    );
+    let refused = told
+        .lines()
+        .filter(|line| line.contains("not looked through"));
+    assert_eq!(refused.count(), 6, "{told}");
+    assert!(told.contains("in use"), "{told}");
 
     running.terminate()?;
     assert!(running.ended(SOON).await?.success());
