@@ -1,6 +1,6 @@
 //! A producer whose outputs count together with the group's offset, or not at all.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 use turbine_keygroups::Partition;
@@ -11,6 +11,9 @@ use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, TransactionError};
 use crate::produce::OutputProducer;
 use crate::settings::{KafkaSettings, QueueBudget};
+
+/// Between two tries of a call that the broker asks to repeat: a coordinator that moves has other work to do.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// What became of a call to commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,11 +129,13 @@ impl Transactions {
         if let Some(mut element) = list.find_partition(self.topic.as_str(), self.partition.get()) {
             element.set_metadata(committed.receipt.to_string());
         }
+        let deadline = Instant::now() + timeout;
         loop {
             match ffi::send_offsets(producer.client(), self.group.as_str(), &list, timeout) {
                 Ok(()) => return Ok(()),
-                // A time-out is retriable as well, and comes after the whole of `timeout`.
-                Err(error) if error.retriable && error.code != Code::OperationTimedOut => {}
+                Err(error) if error.retriable && Instant::now() < deadline => {
+                    std::thread::sleep(RETRY);
+                }
                 Err(error) => {
                     return Err(self.told(what, producer.bootstrap(), timeout, error));
                 }
