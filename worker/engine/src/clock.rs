@@ -21,6 +21,10 @@ pub struct Clocks {
     pub frontier: Option<i64>,
     /// Per window: every window that ends at or before this has closed.
     pub closed_to: BTreeMap<String, i64>,
+    /// Per window: the panes of every window that ends at or before this were handed out, so that
+    /// those that are still stored are dead. Without an entry none was.
+    #[serde(default)]
+    pub drained_to: BTreeMap<String, i64>,
     /// What is known of the placement of rows. Stores of earlier versions have none.
     #[serde(default)]
     pub placement: Evidence,

@@ -69,11 +69,22 @@
 //!
 //! # State
 //!
-//! Open panes live in memory. [`Pipeline::take_changes`] gives what changed since the last call,
-//! as keys that begin with the two bytes of the pane's key group; [`Pipeline::restore`] builds the
-//! pipeline anew from all of it and the [`Clocks`]. The two must be stored in one atomic write
-//! together with the positions of the input. A pane is deleted from the store only after its
-//! result was handed out by [`Pipeline::drain_closed`].
+//! Open panes live in memory. They are stored twice, and [`Pipeline::restore`] builds the pipeline
+//! anew from both and the [`Clocks`]:
+//!
+//! - A **commit** gives the journal what changed since the last one ([`Pipeline::take_changes`]):
+//!   panes and their values, in no order, and no deletes. [`Pipeline::clocks`] goes into the same
+//!   atomic write, with the positions of the input.
+//! - A **checkpoint** gives its store what that lacks ([`Pipeline::take_unsaved`]): panes that
+//!   changed since the last checkpoint, in the order of keys, and the ranges of keys that are dead.
+//!
+//! Which panes are dead, the clocks say: `drained_to` of each window is how far its closed panes
+//! were handed out by [`Pipeline::drain_closed`]. A stored pane of a window that ends at or before
+//! it is never taken in again; the next checkpoint deletes it. A pane that is due and was not
+//! handed out comes out after the restore.
+//!
+//! Keys begin with the two bytes of the pane's key group, then come the window's name, its start
+//! and the key tuple, so that all panes of one key group in one window instance are one range.
 
 mod aggregates;
 mod batch;
@@ -99,4 +110,4 @@ pub use spec::{
     OnRowError, PartitionKey, PipelineSpec, RECORD_KEY_COLUMN, WINDOW_END_COLUMN,
     WINDOW_START_COLUMN, WindowKind, WindowSpec,
 };
-pub use state::{Change, Changes};
+pub use state::{Change, Changes, KeyRange, Unsaved};

@@ -14,8 +14,8 @@ use crate::error::{BatchError, RestoreError, SpecError, StateError};
 use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
 use crate::placement::Checker;
 use crate::spec::{IdlePolicy, OnRowError, PipelineSpec};
-use crate::state::Changes;
-use crate::windows::{Hasher, PaneKey, Place, Window};
+use crate::state::{Changes, Unsaved};
+use crate::windows::{self, Hasher, PaneKey, Place, Window};
 
 /// The computation of one task. See the crate's documentation for its rules.
 #[derive(Debug)]
@@ -26,12 +26,17 @@ pub struct Pipeline {
     placement: Checker,
     key_sets: Vec<(KeySet, EncodedKeys)>,
     windows: Vec<Window>,
-    /// Clocks of windows that the spec no longer has; their state is kept, so is this.
-    former: BTreeMap<String, i64>,
-    deleted: Changes,
+    /// Clocks of windows that the spec no longer has; their state is kept, so are these.
+    former: WindowClocks,
     hasher: Hasher,
     places: Vec<Place>,
     scratch: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct WindowClocks {
+    closed_to: BTreeMap<String, i64>,
+    drained_to: BTreeMap<String, i64>,
 }
 
 /// Results of closed panes of one window.
@@ -50,6 +55,9 @@ pub struct ClosedRows {
 pub struct RestoreReport {
     /// Panes taken in.
     pub panes: u64,
+    /// Panes whose results were handed out before; the next [`Pipeline::take_unsaved`] deletes
+    /// them.
+    pub handed_out: u64,
     /// Panes of windows that the spec does not have, by name. They stay in the store, untouched.
     pub unknown_windows: BTreeMap<String, u64>,
 }
@@ -63,9 +71,10 @@ impl Pipeline {
         Self::with_clocks(spec, &Clocks::default())
     }
 
-    /// A pipeline with the state and clocks of an earlier one: `entries` are all keys and values
-    /// that [`Self::take_changes`] gave and that were not deleted since, in any order; `clocks`
-    /// is what [`Self::clocks`] gave at the same commit.
+    /// A pipeline with the state and clocks of an earlier one: `entries` are all keys and values of
+    /// the store of checkpoints with the changes of later commits put over them, in any order, no
+    /// key twice; `clocks` is what [`Self::clocks`] gave at the last of these commits. Panes count
+    /// as saved as they are, so the changes must be in the store of checkpoints before.
     ///
     /// # Errors
     /// If the spec breaks a rule, the store cannot be read, or an entry is damaged, of another
@@ -105,9 +114,12 @@ impl Pipeline {
             .find(|window| *window.name == *pane.window)
         {
             Some(window) => {
-                window.restore(key, pane, value, hasher)?;
-                self.placement.restored(pane.group);
-                report.panes += 1;
+                if window.restore(key, pane, value, hasher)? {
+                    self.placement.restored(pane.group);
+                    report.panes += 1;
+                } else {
+                    report.handed_out += 1;
+                }
             }
             None => {
                 *report
@@ -122,7 +134,10 @@ impl Pipeline {
     fn with_clocks(spec: PipelineSpec, clocks: &Clocks) -> Result<Self, SpecError> {
         spec.validate()?;
         let typed = typed_columns(&spec);
-        let mut former = clocks.closed_to.clone();
+        let mut former = WindowClocks {
+            closed_to: clocks.closed_to.clone(),
+            drained_to: clocks.drained_to.clone(),
+        };
         let mut key_sets: Vec<(KeySet, EncodedKeys)> = Vec::new();
         let mut windows = Vec::with_capacity(spec.windows.len());
         for window in &spec.windows {
@@ -134,8 +149,11 @@ impl Pipeline {
                     key_sets.push((keys.clone(), EncodedKeys::default()));
                     key_sets.len() - 1
                 });
-            let closed_to = former.remove(&window.name);
-            windows.extend(Window::new(&spec, window, &typed, key_set, keys, closed_to));
+            let reached = (
+                former.closed_to.remove(&window.name),
+                former.drained_to.remove(&window.name),
+            );
+            windows.extend(Window::new(&spec, window, &typed, key_set, keys, reached));
         }
         Ok(Self {
             frontier: Frontier::new(spec.out_of_orderness_ms.cast_signed(), clocks),
@@ -144,7 +162,6 @@ impl Pipeline {
             key_sets,
             windows,
             former,
-            deleted: Changes::default(),
             hasher: Hasher::default(),
             places: Vec::new(),
             scratch: Vec::new(),
@@ -180,15 +197,21 @@ impl Pipeline {
     /// positions.
     #[must_use]
     pub fn clocks(&self) -> Clocks {
-        let closed_to = self
-            .windows
-            .iter()
-            .filter_map(|window| window.closed_to.map(|to| (window.name.to_string(), to)));
+        let (mut closed_to, mut drained_to) = (
+            self.former.closed_to.clone(),
+            self.former.drained_to.clone(),
+        );
+        for window in &self.windows {
+            let name = || window.name.to_string();
+            closed_to.extend(window.closed_to.map(|to| (name(), to)));
+            drained_to.extend(window.drained_to.map(|to| (name(), to)));
+        }
         Clocks {
             max_event_time: self.frontier.max_event_time(),
             data_frontier: self.frontier.data(),
             frontier: self.frontier.get(),
-            closed_to: self.former.clone().into_iter().chain(closed_to).collect(),
+            closed_to,
+            drained_to,
             placement: self.placement.evidence.clone(),
         }
     }
@@ -338,8 +361,8 @@ impl Pipeline {
     }
 
     /// The results of all panes that closed since the last call, each pane once, windows in the
-    /// spec's order. From now on [`Self::take_changes`] deletes these panes from the store, so
-    /// the results must go out before those changes are written.
+    /// spec's order. From now on [`Self::clocks`] says that these panes are dead, so the results
+    /// must go out before those clocks are stored.
     ///
     /// # Errors
     /// If Arrow refuses a table, which is a bug; the pipeline must then be restored from the store.
@@ -347,7 +370,7 @@ impl Pipeline {
         let mut closed = Vec::new();
         for (at, window) in self.windows.iter_mut().enumerate() {
             let name = window.name.clone();
-            let tables = window.drain_closed(&mut self.deleted)?;
+            let tables = window.drain_closed()?;
             closed.extend(tables.into_iter().map(|rows| {
                 let name = name.clone();
                 ClosedRows {
@@ -360,15 +383,30 @@ impl Pipeline {
         Ok(closed)
     }
 
-    /// What changed in stored state since the last call. They count as stored from now on: if
-    /// writing them fails, the pipeline must be restored from the store.
+    /// What a commit has to give the journal: every pane that changed since the last call, with
+    /// its value now, in no order. Panes that were handed out are not among them: the clocks of
+    /// the same commit say that they are dead. What is given counts as stored from now on: if
+    /// writing it fails, the pipeline must be restored from the store.
     #[must_use]
     pub fn take_changes(&mut self) -> Changes {
-        let mut changes = std::mem::take(&mut self.deleted);
+        let mut changes = Changes::default();
         for window in &mut self.windows {
             window.take_changes(&mut changes);
         }
-        changes.sort();
         changes
+    }
+
+    /// What a checkpoint has to give its store: every pane that changed since the last call, with
+    /// its value now, and what of the store is dead. A pane that opened and was handed out between
+    /// two calls never appears. What is given counts as stored from now on: if writing it fails,
+    /// the pipeline must be restored.
+    ///
+    /// Call it only when everything that was folded or handed out is committed: [`Self::process`],
+    /// [`Self::on_idle`] and [`Self::drain_closed`] were not called since the last
+    /// [`Self::take_changes`], and its commit is done. Else the store would be ahead of its
+    /// positions.
+    #[must_use]
+    pub fn take_unsaved(&mut self) -> Unsaved {
+        windows::unsaved(&mut self.windows)
     }
 }

@@ -236,16 +236,16 @@ fn a_restart_keeps_verdict_and_evidence_and_reads_stores_that_have_none() {
     for key in &keys {
         assert_eq!(pipeline.verdict(), Verdict::Unknown);
         let _ = process(&mut pipeline, &[of(key, 0)]);
-        store.commit(&mut pipeline);
+        store.checkpoint(&mut pipeline);
         pipeline = store.restore(enforced(0, 960));
     }
     assert_eq!(pipeline.verdict(), Verdict::Verified);
     pipeline.condemn(record());
-    store.commit(&mut pipeline);
+    store.checkpoint(&mut pipeline);
     pipeline = store.restore(enforced(0, 960));
     assert_eq!(pipeline.verdict(), Verdict::Misplaced);
     // A pipeline that checks nothing hands it on.
-    store.commit(&mut store.clone().restore(simple(&[Aggregate::CountRows])));
+    store.checkpoint(&mut store.clone().restore(simple(&[Aggregate::CountRows])));
     pipeline = store.restore(enforced(0, 960));
     assert_eq!(
         (pipeline.verdict(), pipeline.first_misplaced()),
@@ -257,7 +257,7 @@ fn a_restart_keeps_verdict_and_evidence_and_reads_stores_that_have_none() {
         assert_eq!(pipeline.verdict(), Verdict::Unknown);
         let time = 100_000 + 10_000 * i64::try_from(at).unwrap();
         let _ = process(&mut pipeline, &[of(key, time)]);
-        store.commit(&mut pipeline);
+        store.checkpoint(&mut pipeline);
         pipeline = store.restore(enforced(0, 960));
     }
     assert_eq!(pipeline.verdict(), Verdict::Verified);
@@ -276,7 +276,7 @@ fn a_pane_from_before_the_hash_was_declared_hides_no_misplaced_row() {
     let mut store = Store::default();
     let mut pipeline = Pipeline::new(placed(4, 12, PlacementCheck::Observe)).unwrap();
     let _ = process(&mut pipeline, &[of("abc", 0), of("42", 0)]);
-    store.commit(&mut pipeline);
+    store.checkpoint(&mut pipeline);
     let mut pipeline = store.restore(enforced(4, 12));
     let outcome = unmoved(&mut pipeline, &[of("42", 1), of("abc", 1)]);
     assert_eq!(refused(&outcome), [1]);
@@ -304,7 +304,7 @@ fn a_look_through_a_store_names_the_keys_of_others() {
     let mut pipeline = Pipeline::new(placed(4, 12, PlacementCheck::Observe)).unwrap();
     let _ = process(&mut pipeline, &rows[..3]);
     let _ = process(&mut pipeline, &[nulls]);
-    store.commit(&mut pipeline);
+    store.checkpoint(&mut pipeline);
     let mut found: Vec<(u16, Option<Vec<u8>>, i32)> = owners(&store, &enforced(4, 12))
         .into_iter()
         .filter_map(|owner| match owner {
@@ -346,7 +346,7 @@ fn on_a_count_that_does_not_divide_960_the_whole_hash_decides() {
     let mut pipeline = Pipeline::new(enforced(3, 7)).unwrap();
     let outcome = process(&mut pipeline, &[of("21", 0)]);
     assert_eq!((outcome.rows_taken, refused(&outcome)), (1, vec![]));
-    store.commit(&mut pipeline);
+    store.checkpoint(&mut pipeline);
     assert_eq!(owners(&store, &enforced(3, 7)), [PaneOwner::Own]);
     assert!(matches!(
         owners(&store, &enforced(6, 7))[..],
@@ -380,7 +380,7 @@ fn composite_and_record_keys_are_read_from_the_store_as_they_were_hashed() {
         });
         let _ = process(&mut pipeline, &rows);
         let mut store = Store::default();
-        store.commit(&mut pipeline);
+        store.checkpoint(&mut pipeline);
         let mut foreign: Vec<_> = owners(&store, &spec)
             .into_iter()
             .filter_map(|owner| match owner {
@@ -435,7 +435,7 @@ proptest! {
             let outcome = unmoved(&mut pipeline, rows);
             let expected: Vec<usize> = (0..rows.len()).filter(|row| foreign[at * cut + row]).collect();
             prop_assert_eq!(refused(&outcome), expected);
-            store.commit(&mut pipeline);
+            store.checkpoint(&mut pipeline);
             pipeline = store.restore(spec.clone());
         }
         let panes = rows

@@ -159,7 +159,7 @@ fn a_closed_window_is_never_opened_again_by_a_longer_lateness_or_out_of_ordernes
     let _ = process(&mut pipeline, &[row(0, 1), row(10_000, 1)]);
     assert_eq!(counts(&mut pipeline), [(0, 1)]);
     let mut store = Store::default();
-    store.commit(&mut pipeline);
+    store.checkpoint(&mut pipeline);
     let mut spec = simple(&[Aggregate::CountRows]);
     spec.out_of_orderness_ms = 60_000;
     spec.windows[0].allowed_lateness_ms = 60_000;
@@ -240,7 +240,7 @@ fn each_idle_spell_begins_where_the_one_before_ended() {
     assert_eq!(pipeline.clocks().frontier, Some(70_000));
 
     let mut store = Store::default();
-    store.commit(&mut pipeline);
+    store.checkpoint(&mut pipeline);
     let mut restored = store.restore(simple(&[Aggregate::CountRows]));
     assert_eq!(
         restored.clocks().frontier,

@@ -225,7 +225,7 @@ fn a_row_in_error_has_no_effect_on_any_window_aggregate_clock_or_count() {
     let mut pipeline = Pipeline::new(spec.clone()).unwrap();
     let _ = process(&mut pipeline, &[row(1_000, i64::MAX)]);
     let mut undisturbed = Store::default();
-    undisturbed.commit(&mut pipeline);
+    undisturbed.checkpoint(&mut pipeline);
 
     let mut pipeline = undisturbed.restore(spec);
     // Of an open pane, of a pane not there yet, with a late part, and far ahead in time.

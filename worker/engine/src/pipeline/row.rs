@@ -8,7 +8,7 @@ use crate::clock::EVENT_TIME_RANGE;
 use crate::columns::Columns;
 use crate::placement::Judged;
 use crate::spec::OnNullKey;
-use crate::windows::NewPane;
+use crate::windows::{NewPane, Slice};
 
 impl Pipeline {
     pub(super) fn take_row(
@@ -71,8 +71,9 @@ impl Pipeline {
             window.fold(*place, columns, row, &self.hasher, late, || NewPane {
                 tuple: keys.tuple(row),
                 hash: keys.hash(row),
-                group: group
-                    .unwrap_or_else(|| Group::of(partition_key.read(columns, row, scratch))),
+                slice: Slice::of(
+                    group.unwrap_or_else(|| Group::of(partition_key.read(columns, row, scratch))),
+                ),
             });
         }
         outcome.null_keys_grouped += u64::from(null_key);

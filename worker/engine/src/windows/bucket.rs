@@ -1,8 +1,8 @@
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use turbine_keygroups::Group;
 
+use super::slices::{PaneSet, Slice, SliceSet};
 use crate::aggregates::{Accumulator, Refusal};
 use crate::columns::Columns;
 use crate::keys::Reader;
@@ -18,12 +18,14 @@ pub(crate) struct Bucket {
     pub(crate) start: i64,
     index: HashTable<Slot>,
     keys: Keys,
-    groups: Vec<Group>,
-    /// Panes that are in the store, so that their end must delete them there.
-    stored: BitSet,
-    /// Panes that changed since changes were last taken; `changed` lists them.
-    dirty: BitSet,
-    changed: Vec<usize>,
+    slices: Vec<Slice>,
+    /// Panes that changed since the last commit took what changed.
+    changed: PaneSet,
+    /// Panes that changed since the last checkpoint, those that changed since the last commit
+    /// left out.
+    unsaved: PaneSet,
+    /// Where the store of checkpoints has panes of this bucket.
+    saved: SliceSet,
     pub(crate) accumulators: Vec<Accumulator>,
 }
 
@@ -33,32 +35,6 @@ pub(crate) struct Bucket {
 struct Slot {
     pane: usize,
     key: usize,
-}
-
-/// One bit per pane: small enough to stay in the processor's caches where the panes do not.
-#[derive(Debug, Default)]
-struct BitSet(Vec<u64>);
-
-impl BitSet {
-    fn grow_to(&mut self, bits: usize) {
-        self.0.resize(bits.div_ceil(64), 0);
-    }
-
-    fn contains(&self, bit: usize) -> bool {
-        self.0[bit / 64] & (1 << (bit % 64)) != 0
-    }
-
-    /// Whether it was not there before.
-    fn insert(&mut self, bit: usize) -> bool {
-        let word = &mut self.0[bit / 64];
-        let before = *word;
-        *word |= 1 << (bit % 64);
-        *word != before
-    }
-
-    fn remove(&mut self, bit: usize) {
-        self.0[bit / 64] &= !(1 << (bit % 64));
-    }
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +61,7 @@ impl Keys {
 pub(crate) struct NewPane<'a> {
     pub(crate) tuple: &'a [u8],
     pub(crate) hash: u64,
-    pub(crate) group: Group,
+    pub(crate) slice: Slice,
 }
 
 impl Bucket {
@@ -94,28 +70,29 @@ impl Bucket {
             start,
             index: HashTable::new(),
             keys: Keys::default(),
-            groups: Vec::new(),
-            stored: BitSet::default(),
-            dirty: BitSet::default(),
-            changed: Vec::new(),
+            slices: Vec::new(),
+            changed: PaneSet::default(),
+            unsaved: PaneSet::default(),
+            saved: SliceSet::default(),
             accumulators,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.groups.len()
+        self.slices.len()
     }
 
-    pub(crate) fn group(&self, pane: usize) -> Group {
-        self.groups[pane]
+    pub(crate) fn slice(&self, pane: usize) -> Slice {
+        self.slices[pane]
     }
 
     pub(crate) fn tuple(&self, pane: usize) -> &[u8] {
         self.keys.get(pane)
     }
 
-    pub(crate) fn is_stored(&self, pane: usize) -> bool {
-        self.stored.contains(pane)
+    /// Where the store of checkpoints has panes of this bucket.
+    pub(crate) fn saved(&self) -> &SliceSet {
+        &self.saved
     }
 
     #[inline]
@@ -132,9 +109,9 @@ impl Bucket {
     fn insert(&mut self, pane: NewPane<'_>, hasher: &Hasher) -> usize {
         let key = self.keys.bytes.len();
         let at = self.keys.push(pane.tuple);
-        self.groups.push(pane.group);
-        self.stored.grow_to(at + 1);
-        self.dirty.grow_to(at + 1);
+        self.slices.push(pane.slice);
+        self.changed.grow_to(at + 1);
+        self.unsaved.grow_to(at + 1);
         let keys = &self.keys;
         self.index
             .insert_unique(pane.hash, Slot { pane: at, key }, |other| {
@@ -163,8 +140,8 @@ impl Bucket {
         if !values.0.is_empty() {
             return None;
         }
-        let pane = self.insert(pane, hasher);
-        self.stored.insert(pane);
+        self.saved.insert(pane.slice);
+        let _ = self.insert(pane, hasher);
         Some(())
     }
 
@@ -185,29 +162,49 @@ impl Bucket {
 
     #[inline]
     pub(crate) fn fold(&mut self, pane: usize, columns: &Columns<'_>, row: usize) {
-        if self.dirty.insert(pane) {
-            self.changed.push(pane);
-        }
+        self.changed.insert(pane);
         for accumulator in &mut self.accumulators {
             accumulator.fold(pane, columns, row);
         }
     }
 
-    /// The panes that changed since the last call; they count as stored from now on.
-    pub(crate) fn take_dirty(&mut self) -> Vec<usize> {
-        for pane in &self.changed {
-            self.dirty.remove(*pane);
-            self.stored.insert(*pane);
+    /// Panes that changed since [`Self::committed`] was last called.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = usize> {
+        self.changed.iter()
+    }
+
+    /// What changed is in the journal.
+    pub(crate) fn committed(&mut self) {
+        self.changed.move_to(&mut self.unsaved);
+    }
+
+    /// Panes that are in the journal and not in the store of checkpoints as they are, in stored
+    /// key order.
+    pub(crate) fn unsaved_in_order(&self) -> Vec<usize> {
+        if self.unsaved.is_empty() {
+            return Vec::new();
         }
-        std::mem::take(&mut self.changed)
+        self.in_order(self.unsaved.iter())
+    }
+
+    /// The store of checkpoints has every pane as it is.
+    pub(crate) fn save(&mut self) {
+        for pane in self.unsaved.iter() {
+            self.saved.insert(self.slices[pane]);
+        }
+        self.unsaved.clear();
     }
 
     /// Panes with a result that is not all null, in stored key order.
     pub(crate) fn results_in_order(&self) -> Vec<usize> {
-        let mut panes: Vec<usize> = (0..self.len())
-            .filter(|pane| !self.accumulators.iter().all(|a| a.is_null(*pane)))
-            .collect();
-        panes.sort_unstable_by_key(|pane| (self.groups[*pane].prefix(), self.keys.get(*pane)));
+        self.in_order(
+            (0..self.len()).filter(|pane| !self.accumulators.iter().all(|a| a.is_null(*pane))),
+        )
+    }
+
+    fn in_order(&self, panes: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut panes: Vec<usize> = panes.collect();
+        panes.sort_unstable_by_key(|pane| (self.slices[*pane], self.keys.get(*pane)));
         panes
     }
 }

@@ -4,21 +4,15 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_select::concat::concat_batches;
 
 use super::bucket::Bucket;
-use super::stored::PaneKey;
 use super::window::Window;
 use crate::error::BatchError;
-use crate::state::Changes;
 
 /// The most rows in one result table.
 const MAX_RESULT_ROWS: usize = 8192;
 
 impl Window {
-    /// Result tables of all closed panes, ordered by window end and stored key. Deletes of panes
-    /// that are in the store are added to `deleted`.
-    pub(crate) fn drain_closed(
-        &mut self,
-        deleted: &mut Changes,
-    ) -> Result<Vec<RecordBatch>, BatchError> {
+    /// Result tables of all closed panes, ordered by window end and stored key.
+    pub(crate) fn drain_closed(&mut self) -> Result<Vec<RecordBatch>, BatchError> {
         let mut tables = Vec::new();
         let mut small: Vec<RecordBatch> = Vec::new();
         let mut small_rows = 0;
@@ -37,15 +31,8 @@ impl Window {
             tables.push(self.join(&small)?);
         }
         for bucket in std::mem::take(&mut self.closed) {
-            for pane in (0..bucket.len()).filter(|pane| bucket.is_stored(*pane)) {
-                let key = PaneKey {
-                    group: bucket.group(pane),
-                    window: &self.name,
-                    tuple: bucket.tuple(pane),
-                    start: bucket.start,
-                };
-                deleted.delete(|out| key.encode(out));
-            }
+            self.bury(bucket.start, bucket.saved());
+            self.drained_to = self.drained_to.max(Some(bucket.start + self.size));
         }
         Ok(tables)
     }

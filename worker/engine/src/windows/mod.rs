@@ -2,9 +2,13 @@
 
 mod bucket;
 mod close;
+mod save;
+mod slices;
 mod stored;
 mod window;
 
 pub(crate) use bucket::{Hasher, NewPane};
+pub(crate) use save::unsaved;
+pub(crate) use slices::Slice;
 pub(crate) use stored::PaneKey;
 pub(crate) use window::{Place, Window};

@@ -1,7 +1,9 @@
 //! The stored form of a pane, format 1.
 //!
 //! Key: prefix of the key group (2 bytes), `0x01` for a window's pane, length of the window's name
-//! (1 byte), the name, the key tuple, the window's start (8 bytes, big endian, sign bit flipped).
+//! (1 byte), the name, the window's start (8 bytes, big endian, sign bit flipped), the key tuple.
+//! So the panes of one key group in one window instance are one range of keys: they are read
+//! and deleted as one.
 //! Value: `0x01` for the format, signature of the window's definition (4 bytes, big endian), the
 //! running value of each aggregate.
 
@@ -9,6 +11,7 @@ use std::fmt::Write as _;
 
 use turbine_keygroups::{Group, murmur2};
 
+use super::slices::Slice;
 use crate::error::StateError;
 use crate::keys::{Reader, order_preserving, order_restoring};
 use crate::spec::{PartitionKey, PipelineSpec, WindowKind, WindowSpec};
@@ -26,17 +29,6 @@ pub(crate) struct PaneKey<'a> {
 }
 
 impl<'a> PaneKey<'a> {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.group.prefix());
-        out.push(PANE);
-        // The spec's validation holds names to 255 bytes.
-        #[allow(clippy::cast_possible_truncation)]
-        out.push(self.window.len() as u8);
-        out.extend_from_slice(self.window.as_bytes());
-        out.extend_from_slice(self.tuple);
-        out.extend_from_slice(&order_preserving(self.start).to_be_bytes());
-    }
-
     pub(crate) fn decode(key: &'a [u8]) -> Result<Self, StateError> {
         let damaged = |what| StateError::Key {
             key: hex(key),
@@ -53,18 +45,30 @@ impl<'a> PaneKey<'a> {
             .and_then(|length| rest.take(usize::from(length)))
             .and_then(|name| std::str::from_utf8(name).ok())
             .ok_or_else(|| damaged("it names no window"))?;
-        let (tuple, start) = rest
-            .0
-            .split_last_chunk::<8>()
+        let start = rest
+            .array()
+            .map(|start| order_restoring(u64::from_be_bytes(start)))
             .ok_or_else(|| damaged("it names no window start"))?;
-        let start = order_restoring(u64::from_be_bytes(*start));
         Ok(Self {
             group,
             window,
-            tuple,
+            tuple: rest.0,
             start,
         })
     }
+}
+
+/// Appends the stored key of a pane; with an empty tuple, what the stored keys of all panes of
+/// the slice and start begin with.
+pub(crate) fn write_key(slice: Slice, window: &str, start: i64, tuple: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&slice.prefix());
+    out.push(PANE);
+    // The spec's validation holds names to 255 bytes.
+    #[allow(clippy::cast_possible_truncation)]
+    out.push(window.len() as u8);
+    out.extend_from_slice(window.as_bytes());
+    out.extend_from_slice(&order_preserving(start).to_be_bytes());
+    out.extend_from_slice(tuple);
 }
 
 pub(crate) fn encode_header(signature: u32, out: &mut Vec<u8>) {

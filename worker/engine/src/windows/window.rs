@@ -4,6 +4,8 @@ use arrow_array::Int64Array;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::bucket::{Bucket, Hasher, NewPane};
+use super::save::Dead;
+use super::slices::Slice;
 use super::stored::{self, PaneKey, hex};
 use crate::aggregates::{Accumulator, Refusal};
 use crate::batch::{LateRows, RowFault};
@@ -12,7 +14,6 @@ use crate::columns::{Columns, TypedColumn};
 use crate::error::StateError;
 use crate::keys::{EncodedKeys, KeySet};
 use crate::spec::{PipelineSpec, WINDOW_END_COLUMN, WINDOW_START_COLUMN, WindowSpec};
-use crate::state::Changes;
 
 /// A window of the spec with its open panes.
 #[derive(Debug)]
@@ -24,13 +25,17 @@ pub(crate) struct Window {
     pub(crate) schema: SchemaRef,
     pub(crate) size: i64,
     lateness: i64,
-    signature: u32,
+    pub(super) signature: u32,
     outputs: Vec<Arc<str>>,
     empty: Vec<Accumulator>,
     refusing: Vec<usize>,
     pub(crate) closed_to: Option<i64>,
+    /// Every pane of a window instance that ends at or before this was handed out.
+    pub(crate) drained_to: Option<i64>,
+    /// What the store of checkpoints still has of them.
+    pub(super) dead: Option<Dead>,
     /// Ascending by start.
-    open: Vec<Bucket>,
+    pub(super) open: Vec<Bucket>,
     /// Where the last row was found: most rows go where the one before went.
     last: usize,
     /// Per row of the batch at hand, its pane if that was open before the batch.
@@ -72,7 +77,7 @@ impl Window {
         typed: &[TypedColumn],
         key_set: usize,
         keys: KeySet,
-        closed_to: Option<i64>,
+        (closed_to, drained_to): (Option<i64>, Option<i64>),
     ) -> Option<Self> {
         let empty: Vec<Accumulator> = window
             .aggregates
@@ -108,6 +113,8 @@ impl Window {
             empty,
             refusing,
             closed_to,
+            drained_to,
+            dead: None,
             open: Vec::new(),
             last: 0,
             ahead: Vec::new(),
@@ -295,16 +302,24 @@ impl Window {
         self.last = 0;
     }
 
-    /// Takes in a pane as it was stored.
+    /// Takes in a pane as it was stored; whether it was, since a pane that was handed out is not.
     pub(crate) fn restore(
         &mut self,
         key: &[u8],
         pane: PaneKey<'_>,
         value: &[u8],
         hasher: &Hasher,
-    ) -> Result<(), StateError> {
+    ) -> Result<bool, StateError> {
         use std::hash::BuildHasher as _;
 
+        let slice = Slice::of(pane.group);
+        if self
+            .drained_to
+            .is_some_and(|to| pane.start.saturating_add(self.size) <= to)
+        {
+            self.bury_slice(pane.start, slice);
+            return Ok(false);
+        }
         let values = stored::decode_header(key, value, &self.name, self.signature)?;
         let damaged = |what| StateError::Key {
             key: hex(key),
@@ -313,44 +328,21 @@ impl Window {
         if !self.keys.accepts(pane.tuple) {
             return Err(damaged("its key columns do not fit the window's"));
         }
-        if pane.start.rem_euclid(self.size) != 0 {
+        let starts = EVENT_TIME_RANGE.start() - self.size..=*EVENT_TIME_RANGE.end();
+        if pane.start.rem_euclid(self.size) != 0 || !starts.contains(&pane.start) {
             return Err(damaged("its start is no boundary of the window"));
         }
-        let (tuple, group) = (pane.tuple, pane.group);
         let new = NewPane {
-            tuple,
-            hash: hasher.hash_one(tuple),
-            group,
+            tuple: pane.tuple,
+            hash: hasher.hash_one(pane.tuple),
+            slice,
         };
         self.bucket(pane.start)
             .add_stored(new, values, hasher)
+            .map(|()| true)
             .ok_or_else(|| StateError::Value {
                 key: hex(key),
                 what: "its aggregates do not decode",
             })
-    }
-
-    /// Adds every pane that changed since the last call.
-    pub(crate) fn take_changes(&mut self, changes: &mut Changes) {
-        let (name, signature) = (&self.name, self.signature);
-        for bucket in self.open.iter_mut().chain(&mut self.closed) {
-            for pane in bucket.take_dirty() {
-                let key = PaneKey {
-                    group: bucket.group(pane),
-                    window: name,
-                    tuple: bucket.tuple(pane),
-                    start: bucket.start,
-                };
-                changes.put(
-                    |out| key.encode(out),
-                    |out| {
-                        stored::encode_header(signature, out);
-                        for accumulator in &bucket.accumulators {
-                            accumulator.encode(pane, out);
-                        }
-                    },
-                );
-            }
-        }
     }
 }

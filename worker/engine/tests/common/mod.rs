@@ -6,6 +6,8 @@
     reason = "each test binary is a crate of its own and uses its part"
 )]
 
+pub mod rules;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -215,27 +217,64 @@ pub fn results(pipeline: &mut Pipeline) -> Vec<Vec<Cell>> {
         .collect()
 }
 
-/// A store in memory.
+/// The store of a task in memory: checkpoints, and the journal since the last.
 #[derive(Debug, Clone, Default)]
 pub struct Store {
     pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub journal: Vec<(Vec<u8>, Vec<u8>)>,
     pub clocks: String,
 }
 
 impl Store {
     pub fn commit(&mut self, pipeline: &mut Pipeline) {
-        for change in pipeline.take_changes().iter() {
-            if let Some(value) = change.value {
-                self.entries.insert(change.key.to_vec(), value.to_vec());
-            } else {
-                let gone = self.entries.remove(change.key);
-                assert!(gone.is_some(), "a key that was never stored is deleted");
-            }
-        }
+        let changes = pipeline.take_changes();
+        let entries = changes
+            .iter()
+            .map(|change| (change.key.to_vec(), change.value.to_vec()));
+        self.journal.extend(entries);
         self.clocks = serde_json::to_string(&pipeline.clocks()).unwrap();
     }
 
-    pub fn restore(&self, spec: PipelineSpec) -> Pipeline {
+    /// Commits, then gives the store of checkpoints what it lacks, and sees that what it then has
+    /// is what a replay of the journal would have given.
+    pub fn checkpoint(&mut self, pipeline: &mut Pipeline) {
+        self.commit(pipeline);
+        let unsaved = pipeline.take_unsaved();
+        let mut replayed = self.entries.clone();
+        replayed.extend(self.journal.drain(..));
+        for dead in &unsaved.dead {
+            let before = self.entries.len();
+            let keep = |key: &Vec<u8>| !(&dead.from..&dead.to).contains(&key);
+            self.entries.retain(|key, _| keep(key));
+            replayed.retain(|key, _| keep(key));
+            assert!(
+                self.entries.len() < before,
+                "a range in which nothing was ever stored is deleted"
+            );
+        }
+        assert!(unsaved.dead.is_sorted_by(|a, b| a.to <= b.from));
+        let mut last: Option<Vec<u8>> = None;
+        for change in unsaved.puts.iter() {
+            let key = change.key.to_vec();
+            assert!(last < Some(key.clone()), "keys ascend");
+            assert!(
+                unsaved
+                    .dead
+                    .iter()
+                    .all(|dead| !(&dead.from..&dead.to).contains(&&key))
+            );
+            self.entries.insert(key.clone(), change.value.to_vec());
+            last = Some(key);
+        }
+        // Panes that were handed out before they were ever saved may be left in the journal.
+        replayed.retain(|key, _| self.entries.contains_key(key));
+        assert_eq!(self.entries, replayed);
+        assert!(pipeline.take_unsaved().is_empty());
+    }
+
+    /// A start: the journal goes into the store of checkpoints, then the pipeline is built anew.
+    pub fn restore(&mut self, spec: PipelineSpec) -> Pipeline {
+        self.entries.extend(self.journal.drain(..));
         let clocks: Clocks = serde_json::from_str(&self.clocks).unwrap();
         let entries = self.entries.iter().map(Ok::<_, Infallible>);
         Pipeline::restore(spec, &clocks, entries).unwrap().0

@@ -123,7 +123,7 @@ impl Life<'_> {
             .iter()
             .map(|change| Change {
                 key: change.key,
-                value: change.value,
+                value: Some(change.value),
             })
             .collect();
         let task = &self.setup.plan.task;
