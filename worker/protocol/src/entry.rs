@@ -1,4 +1,7 @@
-//! An entry: what one commit of one task adds, and the checksum by which its receipt knows it.
+//! An entry: what one commit of one task adds, its stored form, and the checksum by which its
+//! receipt knows it.
+
+mod codec;
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,6 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use turbine_keygroups::Partition;
+
+pub use codec::{EntryTooLarge, StoredEntry};
 
 use crate::epochs::{EntryNumber, StoreEpoch};
 use crate::layout::Task;
@@ -87,7 +92,8 @@ pub struct Entry<'a> {
     pub changes: &'a [Change<'a>],
 }
 
-/// CRC-32C over an entry's content: every field, in a form in which no two entries are alike.
+/// CRC-32C over an entry's stored form, which says every field, in a form in which no two entries
+/// are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntryChecksum(pub u32);
@@ -98,60 +104,13 @@ impl fmt::Display for EntryChecksum {
     }
 }
 
-struct Digest(u32);
-
-impl Digest {
-    fn raw(&mut self, bytes: &[u8]) {
-        self.0 = crc32c::crc32c_append(self.0, bytes);
-    }
-
-    fn number(&mut self, number: i64) {
-        self.raw(&number.to_be_bytes());
-    }
-
-    fn length(&mut self, length: usize) {
-        self.raw(&(length as u64).to_be_bytes());
-    }
-
-    /// The length goes first: without it `ab`, `c` and `a`, `bc` would read the same.
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.length(bytes.len());
-        self.raw(bytes);
-    }
-
-    fn present<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
-        match value {
-            None => self.raw(&[0]),
-            Some(value) => {
-                self.raw(&[1]);
-                write(self, value);
-            }
-        }
-    }
-}
-
 impl Entry<'_> {
     /// The checksum over everything this entry says.
-    #[must_use]
-    pub fn checksum(&self) -> EntryChecksum {
-        let mut digest = Digest(0);
-        digest.bytes(self.task.subscription.as_str().as_bytes());
-        digest.number(i64::from(self.task.partition.get()));
-        digest.number(self.store_epoch.get());
-        digest.number(self.number.get());
-        digest.length(self.positions.len());
-        for position in self.positions {
-            digest.bytes(position.topic.as_str().as_bytes());
-            digest.number(i64::from(position.partition.get()));
-            digest.number(position.next.get());
-        }
-        digest.present(self.frontier.0, Digest::number);
-        digest.bytes(self.clocks);
-        digest.length(self.changes.len());
-        for change in self.changes {
-            digest.bytes(change.key);
-            digest.present(change.value, Digest::bytes);
-        }
-        EntryChecksum(digest.0)
+    ///
+    /// # Errors
+    /// If a key, a value or the clocks are longer than the stored form can say.
+    pub fn checksum(&self) -> Result<EntryChecksum, EntryTooLarge> {
+        let mut stored = Vec::new();
+        self.encode(&mut stored)
     }
 }

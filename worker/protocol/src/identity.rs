@@ -10,7 +10,7 @@ use crate::layout::Task;
 use crate::names::{AppId, SubscriptionName};
 
 /// Version of the stored form that this program writes. It takes no other.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What a store says it is. Written once, when the store is made, and compared whole at every
 /// open: a store that is not what the assignment says is refused, never adopted.

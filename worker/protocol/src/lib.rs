@@ -10,6 +10,7 @@ pub mod entry;
 pub mod epochs;
 pub mod fault;
 pub mod identity;
+pub mod journal;
 pub mod layout;
 pub mod names;
 pub mod offset;
@@ -18,7 +19,7 @@ mod refusal;
 pub mod start;
 pub mod transaction;
 
-pub use entry::{Change, Entry, EntryChecksum, Frontier, Position};
+pub use entry::{Change, Entry, EntryChecksum, EntryTooLarge, Frontier, Position, StoredEntry};
 pub use epochs::{EntryNumber, LayoutEpoch, Lineage, StoreEpoch};
 pub use fault::{Category, Fault};
 pub use identity::{Difference, Differences, StoreIdentity, VolumeMarker};

@@ -2,9 +2,9 @@
 
 use turbine_kafka::QueueBudget;
 
-/// A dirty pane while its commit is written: its key and value among the changes, in the write batch
-/// and in the store's buffer, with what each of these adds.
-const DIRTY_PANE_BYTES: usize = 512;
+/// A dirty pane while its commit is written: its key and value among the changes and in the entry,
+/// with what each of these adds.
+const DIRTY_PANE_BYTES: usize = 256;
 /// Below this a task would wait for its disk more than it works.
 const LEAST_COMMIT: usize = 10_000;
 const MOST_COMMIT: usize = 1_000_000;

@@ -85,6 +85,19 @@ pub enum StateError {
         /// The store's folder.
         path: PathBuf,
     },
+    /// The journal could not be made durable. A second try may succeed without the data being
+    /// there, so the process has to end and read anew what is.
+    #[error(
+        "{} could not be synced ({detail}): the worker ends and goes on from what is on the volume; \
+         if this comes again, the volume is failing or full",
+        path.display()
+    )]
+    SyncFailed {
+        /// The segment.
+        path: PathBuf,
+        /// What the system says.
+        detail: String,
+    },
     /// A commit that does not follow the one before.
     #[error("commit {given} does not follow commit {last}: this is a fault of the worker")]
     OutOfOrder {
@@ -114,6 +127,7 @@ impl Fault for StateError {
             | Self::Damaged { .. }
             | Self::OtherStore { .. }
             | Self::Broken { .. }
+            | Self::SyncFailed { .. }
             | Self::Io { .. } => Category::Storage,
             Self::AlreadyThere { .. } | Self::OutOfOrder { .. } => Category::Bug,
         }
@@ -128,6 +142,7 @@ impl Fault for StateError {
             Self::OtherStore { .. } => "OtherStore",
             Self::AlreadyThere { .. } => "StateAlreadyThere",
             Self::Broken { .. } => "StateBroken",
+            Self::SyncFailed { .. } => "JournalSyncFailed",
             Self::OutOfOrder { .. } => "CommitOutOfOrder",
             Self::Io { .. } => "StateIoFailed",
         }
@@ -143,6 +158,7 @@ impl Fault for StateError {
             | Self::Broken { .. }
             | Self::Io { .. } => true,
             Self::Damaged { .. }
+            | Self::SyncFailed { .. }
             | Self::OtherStore { .. }
             | Self::AlreadyThere { .. }
             | Self::OutOfOrder { .. } => false,

@@ -6,13 +6,14 @@
 mod budget;
 mod error;
 mod files;
-mod prepared;
+mod journal;
+mod rows;
 mod store;
 mod task_state;
 mod volume;
 
 pub use budget::{BudgetTooSmall, StateBudget};
 pub use error::StateError;
-pub use store::RocksStore;
+pub use store::TaskStore;
 pub use task_state::{Progress, StateSizes, TaskState, Visit};
 pub use volume::{FoundStore, MARKER_FILE, StateVolume};

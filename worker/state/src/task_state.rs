@@ -1,6 +1,6 @@
 //! What the worker needs of a task's state, whatever keeps it.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use turbine_protocol::{
     Entry, EntryChecksum, EntryNumber, Frontier, Position, Receipt, StoreIdentity,
@@ -48,6 +48,8 @@ pub struct StateSizes {
     pub memtables: u64,
     /// Bytes that it has still to rewrite, estimated.
     pub pending_compaction: u64,
+    /// Bytes of the journal that all stores of the volume share.
+    pub journal: u64,
 }
 
 /// Shown one key and its value at a time; says whether to go on.
@@ -66,14 +68,14 @@ pub trait TaskState: Send {
     /// How far it would come by the entry that is prepared, if one is.
     fn prepared(&self) -> Option<&Progress>;
 
-    /// Calls `visit` with every key and value as of the last commit, in the order of the keys,
-    /// until it breaks.
+    /// Calls `visit` with every key and value as of the last [`TaskState::save`] or the opening, in
+    /// the order of the keys, until it breaks.
     ///
     /// # Errors
     /// If state cannot be read.
     fn scan(&self, visit: &mut Visit<'_>) -> Result<(), StateError>;
 
-    /// The values of `keys` as of the last commit, in their order.
+    /// The values of `keys` as of the last [`TaskState::save`] or the opening, in their order.
     ///
     /// # Errors
     /// If state cannot be read.
@@ -82,14 +84,15 @@ pub trait TaskState: Send {
     /// How large it is, as far as the store says.
     fn sizes(&self) -> StateSizes;
 
-    /// Makes an entry durable, changes and positions as one, before it returns.
+    /// Makes an entry durable, changes and positions as one, before it returns. What it changes is
+    /// in the journal and not seen by reads until it is saved; whoever commits keeps it until then.
     ///
     /// # Errors
     /// If it cannot be. What is stored is then not known, and no further commit is taken: the
     /// state has to be opened anew.
     fn commit(&mut self, entry: &Entry<'_>) -> Result<EntryChecksum, StateError>;
 
-    /// Makes an entry durable without letting it count: what is read and where the state stands stay as they are. It is
+    /// Makes an entry durable without letting it count: where the state stands stays as it is. It is
     /// then marked done by [`TaskState::apply_prepared`], or taken back.
     ///
     /// # Errors
@@ -108,6 +111,22 @@ pub trait TaskState: Send {
     /// # Errors
     /// If it cannot be written, or none is prepared.
     fn cancel_prepared(&mut self) -> Result<(), StateError>;
+
+    /// Takes everything that was committed and not saved into the store's own files, so that a
+    /// start need not read it from the journal. Keys of the ranges `dead` are removed; `puts` are
+    /// all keys that changed since the last save and are not dead, with their values as of the last
+    /// commit, in ascending order.
+    ///
+    /// # Errors
+    /// If they cannot be written, or an entry is prepared: its changes do not count.
+    fn save(
+        &mut self,
+        dead: &[Range<&[u8]>],
+        puts: &mut dyn Iterator<Item = (&[u8], &[u8])>,
+    ) -> Result<(), StateError>;
+
+    /// Whether the journal has become so large that this state has to be saved.
+    fn wants_saved(&self) -> bool;
 
     /// Ends all work on the state and lets it go.
     ///

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use turbine_keygroups::Partition;
 use turbine_protocol::start::{StoreEvidence, StoreProgress};
@@ -16,7 +17,8 @@ use turbine_protocol::{
 use crate::budget::StateBudget;
 use crate::error::{StateError, free_bytes, io};
 use crate::files::{make_folders, replace, sync_folder};
-use crate::store::RocksStore;
+use crate::journal::{Journal, JournalLimits};
+use crate::store::TaskStore;
 use crate::task_state::{Progress, TaskState};
 
 /// Name of the file at the volume's root that says whose state lies on it.
@@ -28,6 +30,8 @@ const PROBE_FILE: &str = ".turbine-write-probe";
 pub struct StateVolume {
     root: PathBuf,
     budget: StateBudget,
+    /// Opened by the first who needs a store: whoever only reads the marker takes no lock.
+    journal: Arc<Mutex<Option<Arc<Journal>>>>,
 }
 
 /// What was found in the place of a task's store.
@@ -36,7 +40,7 @@ pub enum FoundStore {
     /// Nothing.
     Absent,
     /// The store that was expected, open.
-    Ours(Box<RocksStore>),
+    Ours(Box<TaskStore>),
     /// Another one; it was closed again and is as it was.
     Other(StoreProgress),
 }
@@ -55,7 +59,7 @@ impl FoundStore {
     }
 }
 
-fn progress_of(store: &RocksStore) -> Result<StoreProgress, StateError> {
+fn progress_of(store: &TaskStore) -> Result<StoreProgress, StateError> {
     let own = store.identity().partition;
     let told = |progress: &Progress, prepared: Option<Box<StoreProgress>>| {
         let position = progress
@@ -93,6 +97,7 @@ impl StateVolume {
         Ok(Self {
             root: root.to_owned(),
             budget,
+            journal: Arc::default(),
         })
     }
 
@@ -151,6 +156,27 @@ impl StateVolume {
             .join(epoch.to_string())
     }
 
+    fn journal(&self) -> Result<Arc<Journal>, StateError> {
+        // The lock is held while the journal is read: a second opening would find it in use.
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(journal) = &*journal {
+            return Ok(Arc::clone(journal));
+        }
+        let opened = Arc::new(Journal::open(&self.root, self.journal_limits())?);
+        // Records of stores that were removed would keep their segments for ever.
+        opened.forget(|_, task, epoch| !self.store_path(task, epoch).exists())?;
+        *journal = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn journal_limits(&self) -> JournalLimits {
+        match self.free_bytes() {
+            // A small volume is for state, not for a journal.
+            Some(free) => JournalLimits::within(free / 8),
+            None => JournalLimits::default(),
+        }
+    }
+
     fn path_of(&self, identity: &StoreIdentity) -> PathBuf {
         self.store_path(&identity.task(), identity.store_epoch)
     }
@@ -160,7 +186,7 @@ impl StateVolume {
     /// # Errors
     /// If it is in use, damaged or cannot be read.
     pub fn find(&self, expected: &StoreIdentity) -> Result<FoundStore, StateError> {
-        match RocksStore::open(&self.path_of(expected), &self.budget)? {
+        match TaskStore::open(&self.path_of(expected), &self.journal()?, &self.budget)? {
             None => Ok(FoundStore::Absent),
             Some(store) if store.identity() == expected => Ok(FoundStore::Ours(Box::new(store))),
             Some(store) => progress_of(&store).map(FoundStore::Other),
@@ -171,7 +197,7 @@ impl StateVolume {
     ///
     /// # Errors
     /// As [`StateVolume::find`], and [`StateError::OtherStore`] if another one lies in its place.
-    pub fn open_store(&self, expected: &StoreIdentity) -> Result<Option<RocksStore>, StateError> {
+    pub fn open_store(&self, expected: &StoreIdentity) -> Result<Option<TaskStore>, StateError> {
         match self.find(expected)? {
             FoundStore::Absent => Ok(None),
             FoundStore::Ours(store) => Ok(Some(*store)),
@@ -219,8 +245,12 @@ impl StateVolume {
         &self,
         task: &Task,
         epoch: StoreEpoch,
-    ) -> Result<Option<RocksStore>, StateError> {
-        RocksStore::open(&self.store_path(task, epoch), &self.budget)
+    ) -> Result<Option<TaskStore>, StateError> {
+        TaskStore::open(
+            &self.store_path(task, epoch),
+            &self.journal()?,
+            &self.budget,
+        )
     }
 
     /// Makes a store that has committed nothing and stands at `positions`.
@@ -231,10 +261,10 @@ impl StateVolume {
         &self,
         identity: &StoreIdentity,
         positions: &[Position],
-    ) -> Result<RocksStore, StateError> {
+    ) -> Result<TaskStore, StateError> {
         let path = self.path_of(identity);
         make_folders(&self.root, &path).map_err(|error| io("make", &path, &error))?;
-        RocksStore::create(&path, identity, positions, &self.budget)
+        TaskStore::create(&path, identity, positions, &self.journal()?, &self.budget)
     }
 
     /// Removes a task's store of one epoch, whatever it says it is. For good.
@@ -255,7 +285,9 @@ impl StateVolume {
             }
             remove(&doomed)
         };
-        steps().map_err(|error| io("remove", &path, &error))
+        steps().map_err(|error| io("remove", &path, &error))?;
+        self.journal()?
+            .forget(|_, owner, of| owner == task && of == epoch)
     }
 }
 

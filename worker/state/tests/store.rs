@@ -10,16 +10,19 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use common::{app, budget, close, commit, content, identity, lineage, positions, task, volume};
+use common::{
+    app, budget, close, commit, content, identity, lineage, positions, save, task, volume,
+};
 use tempfile::tempdir;
 use turbine_protocol::start::StoreEvidence;
 use turbine_protocol::{
     Category, Change, Entry, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker,
 };
 use turbine_state::{
-    FoundStore, MARKER_FILE, RocksStore, StateBudget, StateError, StateVolume, TaskState,
+    FoundStore, MARKER_FILE, StateBudget, StateError, StateVolume, TaskState, TaskStore,
 };
 
 fn number(n: i64) -> EntryNumber {
@@ -57,7 +60,9 @@ fn a_scan_goes_by_key_and_ends_when_told() {
         .create_store(&identity(), &positions(0))
         .unwrap();
     let keys: [&[u8]; 3] = [&[0xf0, 0, 1], &[0, 0, 2], &[0, 64, 3]];
-    commit(&mut store, 1, &keys.map(|key| (key, Some(&b"v"[..])))).unwrap();
+    let changes = keys.map(|key| (key, Some(&b"v"[..])));
+    commit(&mut store, 1, &changes).unwrap();
+    save(&mut store, &changes).unwrap();
     let mut seen = Vec::new();
     store
         .scan(&mut |key, _| {
@@ -118,7 +123,7 @@ fn a_store_of_something_else_is_refused_with_both_and_left_as_it_is() {
         ),
         (other_key, "key", "`tenant`"),
         (other_groups, "keyGroups", "`720`"),
-        (later_format, "format", "`2`"),
+        (later_format, "format", "`3`"),
     ] {
         let refusal = volume.open_store(&expected).unwrap_err();
         assert!(
@@ -156,6 +161,98 @@ fn a_commit_that_does_not_follow_the_last_is_refused_and_changes_nothing() {
     }
     assert_eq!(store.progress().positions, positions(1));
     assert_eq!(commit(&mut store, 2, &[]).unwrap(), number(2));
+}
+
+#[test]
+fn what_was_committed_and_not_saved_comes_from_the_journal_and_what_was_saved_does_not() {
+    let folder = tempdir().unwrap();
+    let mut all = BTreeMap::new();
+    {
+        let volume = volume(folder.path());
+        let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+        for n in 1_i64..=60 {
+            let (key, value) = (vec![0, 0, u8::try_from(n % 7).unwrap()], n.to_be_bytes());
+            let removed = n % 5 == 0;
+            let change = [(&key[..], (!removed).then_some(&value[..]))];
+            commit(&mut store, n, &change).unwrap();
+            if removed {
+                all.remove(&key);
+            } else {
+                all.insert(key.clone(), value.to_vec());
+            }
+            if n == 40 {
+                // What a live table would hand over: all keys as they are, and what is gone.
+                let changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..7)
+                    .map(|k| vec![0, 0, k])
+                    .map(|key| (key.clone(), all.get(&key).cloned()))
+                    .collect();
+                let changes: Vec<(&[u8], Option<&[u8]>)> = changes
+                    .iter()
+                    .map(|(key, value)| (&key[..], value.as_deref()))
+                    .collect();
+                save(&mut store, &changes).unwrap();
+                assert_eq!(content(&store), all);
+            }
+        }
+        // Neither saved nor closed.
+    }
+    let volume = volume(folder.path());
+    let store = volume.open_store(&identity()).unwrap().unwrap();
+    assert_eq!(content(&store), all);
+    assert_eq!(store.progress().number, number(60));
+}
+
+#[test]
+fn entries_of_a_discarded_store_do_not_reach_the_next_one() {
+    let folder = tempdir().unwrap();
+    {
+        let volume = volume(folder.path());
+        let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+        commit(&mut store, 1, &[(b"old", Some(b"1"))]).unwrap();
+        drop(store);
+        volume
+            .discard_store(&task(), identity().store_epoch)
+            .unwrap();
+        let mut store = volume.create_store(&identity(), &positions(5)).unwrap();
+        commit(&mut store, 6, &[(b"new", Some(b"2"))]).unwrap();
+    }
+    let volume = volume(folder.path());
+    let store = volume.open_store(&identity()).unwrap().unwrap();
+    let expected = [(b"new".to_vec(), b"2".to_vec())];
+    assert_eq!(content(&store), expected.into());
+    assert_eq!(store.progress().positions, positions(6));
+}
+
+#[test]
+fn a_volume_that_another_process_runs_on_is_in_use() {
+    let folder = tempdir().unwrap();
+    let running = volume(folder.path());
+    let store = running.create_store(&identity(), &positions(0)).unwrap();
+    let error = volume(folder.path()).open_store(&identity()).unwrap_err();
+    assert!(matches!(error, StateError::InUse { .. }), "{error:?}");
+    close(store);
+    drop(running);
+    assert!(volume(folder.path()).open_store(&identity()).is_ok());
+}
+
+#[test]
+fn an_entry_that_is_missing_in_the_journal_is_damage() {
+    let folder = tempdir().unwrap();
+    {
+        let volume = volume(folder.path());
+        let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+        for n in 1..4 {
+            commit(&mut store, n, &[(b"k", Some(b"v"))]).unwrap();
+        }
+    }
+    let segment = folder.path().join("_journal/00000000000000000001.log");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let error = volume(folder.path()).open_store(&identity()).unwrap_err();
+    assert!(matches!(error, StateError::Damaged { .. }), "{error:?}");
+    assert!(!error.passes_by_itself());
 }
 
 #[test]
@@ -271,6 +368,7 @@ fn many_stores_stay_within_one_budget() {
                 .map(|key| (&key[..], Some(&value[..])))
                 .collect();
             commit(&mut store, round + 1, &changes).unwrap();
+            save(&mut store, &changes).unwrap();
         }
         open.push(store);
     }
@@ -320,7 +418,7 @@ fn a_full_volume_is_told_with_its_bytes_and_works_again_once_there_is_room() {
 }
 
 fn prepare(
-    store: &mut RocksStore,
+    store: &mut TaskStore,
     next: i64,
     changes: &[(&[u8], Option<&[u8]>)],
 ) -> Result<(), StateError> {
@@ -348,6 +446,7 @@ fn a_prepared_entry_is_durable_and_does_not_count_until_it_is_applied() {
     let volume = volume(folder.path());
     let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
     commit(&mut store, 10, &[(b"a", Some(b"1")), (b"b", Some(b"1"))]).unwrap();
+    save(&mut store, &[(b"a", Some(b"1")), (b"b", Some(b"1"))]).unwrap();
     let before = content(&store);
     let changes: [(&[u8], Option<&[u8]>); 3] =
         [(b"a", Some(b"2")), (b"b", None), (b"c", Some(b""))];

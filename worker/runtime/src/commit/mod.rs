@@ -2,11 +2,14 @@
 
 mod transaction;
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use turbine_kafka::KafkaError;
 use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
-use turbine_protocol::{Change, CommittedReceipt, Entry, EntryChecksum, Fault, Frontier, Position};
+use turbine_protocol::{
+    Change, CommittedReceipt, Entry, EntryChecksum, EntryNumber, Fault, Frontier, Position,
+};
 use turbine_state::{StateError, TaskState};
 
 use crate::control::metrics::Level;
@@ -17,6 +20,16 @@ use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError};
 const FLUSH_SLICE: Duration = Duration::from_secs(1);
 /// Wait before an offset commit is tried again.
 const OFFSET_RETRY: Duration = Duration::from_millis(500);
+
+/// How often a task saves.
+pub(crate) const SAVE_INTERVAL: Duration = Duration::from_mins(1);
+
+/// The last save.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Saved {
+    pub(crate) number: EntryNumber,
+    pub(crate) at: Duration,
+}
 
 impl Life<'_> {
     /// Commits everything folded so far.
@@ -144,6 +157,30 @@ impl Life<'_> {
         };
         how(&mut *self.store, &entry)?;
         self.metrics.state_ops.inc_by(changes.len() as u64);
+        Ok(())
+    }
+
+    /// Takes what was committed into the store's own files, so that a start need not read it from
+    /// the journal. Call it only when everything is committed.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn save(&mut self) -> Result<(), TaskError> {
+        self.cell.enter(Step::Writing);
+        let started = Instant::now();
+        let unsaved = self.pipeline.take_unsaved();
+        let dead: Vec<Range<&[u8]>> = unsaved
+            .dead
+            .iter()
+            .map(|range| &range.from[..]..&range.to[..])
+            .collect();
+        let mut puts = unsaved.puts.iter().map(|put| (put.key, put.value));
+        self.store.save(&dead, &mut puts)?;
+        self.saved = Saved {
+            number: self.store.progress().number,
+            at: self.setup.clock.monotonic(),
+        };
+        self.metrics.save.observe(started.elapsed().as_secs_f64());
         let sizes = self.store.sizes();
         let set = |level: &Level, bytes: u64| {
             level.set(i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -151,6 +188,23 @@ impl Life<'_> {
         set(&self.metrics.state_files, sizes.files);
         set(&self.metrics.state_memtables, sizes.memtables);
         set(&self.metrics.state_compaction, sizes.pending_compaction);
+        set(&self.metrics.state_journal, sizes.journal);
+        Ok(())
+    }
+
+    /// As [`Self::save`], if it is time: a crash reads from the journal what was committed since,
+    /// and the journal is kept for as long.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub(crate) fn save_if_due(&mut self) -> Result<(), TaskError> {
+        if self.open.is_some() || self.saved.number == self.store.progress().number {
+            return Ok(());
+        }
+        let age = self.setup.clock.monotonic().saturating_sub(self.saved.at);
+        if age >= SAVE_INTERVAL || self.store.wants_saved() {
+            self.save()?;
+        }
         Ok(())
     }
 

@@ -186,6 +186,7 @@ families! {
     process: Seconds = "turbine_process", "Folding a batch", Unit::Seconds;
     produce: Seconds = "turbine_produce", "Handing results of a batch to the producer", Unit::Seconds;
     commit: Seconds = "turbine_commit", "A commit, from flush to offset", Unit::Seconds;
+    save: Seconds = "turbine_state_save", "Taking committed state into the store's files", Unit::Seconds;
     lag: Family<TaskLabels, Level> = "turbine_consumer_lag", "Records behind the end";
     state_ops: Family<TaskLabels, Count> = "turbine_state_ops", "Committed state operations";
     state_ops_10s: Family<TaskLabels, Rate> = "turbine_state_ops_10s", "Committed state operations per second over the last 10 seconds";
@@ -193,6 +194,7 @@ families! {
     state_files: Family<TaskLabels, Level> = "turbine_state_files_bytes", "Size of the store's files";
     state_memtables: Family<TaskLabels, Level> = "turbine_state_memtable_bytes", "Memory of the store's write buffers";
     state_compaction: Family<TaskLabels, Level> = "turbine_state_pending_compaction_bytes", "What the store has still to rewrite, estimated";
+    state_journal: Family<TaskLabels, Level> = "turbine_state_journal_bytes", "Size of the journal that the pod's tasks share, as this task saw it last";
     active_windows: Family<TaskLabels, Level> = "turbine_active_windows", "Open windows";
     open_panes: Family<TaskLabels, Level> = "turbine_open_panes", "Open panes";
     frontier: Family<TaskLabels, Level> = "turbine_event_time_watermark_ms", "How far event time has closed, epoch milliseconds";
@@ -271,6 +273,7 @@ impl Metrics {
             process: self.process.get_or_create(&labels).clone(),
             produce: self.produce.get_or_create(&labels).clone(),
             commit: self.commit.get_or_create(&labels).clone(),
+            save: self.save.get_or_create(&labels).clone(),
             lag: self.lag.get_or_create(&labels).clone(),
             state_ops: self.state_ops.get_or_create(&labels).clone(),
             state_ops_10s: self.state_ops_10s.get_or_create(&labels).clone(),
@@ -278,6 +281,7 @@ impl Metrics {
             state_files: self.state_files.get_or_create(&labels).clone(),
             state_memtables: self.state_memtables.get_or_create(&labels).clone(),
             state_compaction: self.state_compaction.get_or_create(&labels).clone(),
+            state_journal: self.state_journal.get_or_create(&labels).clone(),
             active_windows: self.active_windows.get_or_create(&labels).clone(),
             open_panes: self.open_panes.get_or_create(&labels).clone(),
             frontier: self.frontier.get_or_create(&labels).clone(),
@@ -325,6 +329,7 @@ impl Metrics {
             &self.state_files,
             &self.state_memtables,
             &self.state_compaction,
+            &self.state_journal,
             &self.active_windows,
             &self.open_panes,
             &self.bad_60m,
@@ -360,6 +365,7 @@ pub struct TaskMetrics {
     pub(crate) process: Histogram,
     pub(crate) produce: Histogram,
     pub(crate) commit: Histogram,
+    pub(crate) save: Histogram,
     pub(crate) lag: Level,
     pub(crate) state_ops: Count,
     pub(crate) state_ops_10s: Rate,
@@ -367,6 +373,7 @@ pub struct TaskMetrics {
     pub(crate) state_files: Level,
     pub(crate) state_memtables: Level,
     pub(crate) state_compaction: Level,
+    pub(crate) state_journal: Level,
     pub(crate) active_windows: Level,
     pub(crate) open_panes: Level,
     pub(crate) frontier: Level,

@@ -156,6 +156,12 @@ pub enum TaskError {
 }
 
 impl TaskError {
+    /// Whether the process has to end: nothing in it knows any more what is durable.
+    #[must_use]
+    pub fn ends_process(&self) -> bool {
+        matches!(self, Self::State(StateError::SyncFailed { .. }))
+    }
+
     /// What status shows.
     #[must_use]
     pub fn halt(&self) -> TaskHalt {

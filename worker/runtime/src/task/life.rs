@@ -14,6 +14,7 @@ use super::error::TaskError;
 use super::placement::Suspects;
 use super::setup::TaskSetup;
 use super::stop::StopSignal;
+use crate::commit::{SAVE_INTERVAL, Saved};
 use crate::control::metrics::TaskMetrics;
 use crate::control::recent::Recent;
 use crate::control::status::{Step, TaskCell};
@@ -125,6 +126,7 @@ pub(crate) struct Life<'a> {
     pub(crate) bad_records: u64,
     rates: Rates,
     pub(crate) offset_committed: Duration,
+    pub(crate) saved: Saved,
     pub(crate) bad_logged: Option<Duration>,
     log_end: Offset,
     idle_since: Option<Duration>,
@@ -145,6 +147,13 @@ impl<'a> Life<'a> {
         metrics: &'a TaskMetrics,
         parts: Parts,
     ) -> Self {
+        // Tasks that start together do not save together.
+        let partition = u32::try_from(setup.plan.task.partition.get()).unwrap_or_default();
+        let ahead = SAVE_INTERVAL / 16 * (partition % 16);
+        let saved = Saved {
+            number: parts.store.progress().number,
+            at: setup.clock.monotonic().saturating_sub(ahead),
+        };
         Self {
             position: parts.reader.position(),
             setup,
@@ -168,6 +177,7 @@ impl<'a> Life<'a> {
             bad_records: 0,
             rates: Rates::new(),
             offset_committed: setup.clock.monotonic(),
+            saved,
             bad_logged: None,
             log_end: parts.log_end,
             idle_since: None,
@@ -218,6 +228,7 @@ impl<'a> Life<'a> {
                 self.look_for_growth()?;
                 self.commit(stop)?;
             }
+            self.save_if_due()?;
             self.publish();
             self.answer_asks(stop)?;
         }
@@ -226,6 +237,7 @@ impl<'a> Life<'a> {
         } else {
             self.renew_receipt()?;
         }
+        self.save()?;
         self.publish();
         self.store.close()?;
         Ok(())

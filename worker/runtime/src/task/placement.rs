@@ -159,6 +159,8 @@ impl Life<'_> {
                 self.look_for_growth()?;
                 self.commit(stop)?;
             }
+            // What is looked through are the store's files.
+            self.save()?;
             let mut found = self.look();
             if !ask.dry_run && found.refused.is_none() {
                 self.pipeline.clear_verdict();

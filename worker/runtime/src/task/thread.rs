@@ -14,6 +14,9 @@ use super::stop::StopSignal;
 use crate::control::metrics::TaskMetrics;
 use crate::control::status::{Step, TaskCell};
 
+/// Exit code of a process whose journal could not be synced.
+const SYNC_FAILED: i32 = 74;
+
 /// Panics in a row, without a commit in between, after which a task is left alone.
 const MOST_PANICS: u32 = 5;
 
@@ -67,6 +70,13 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
                 message: words(&*panic),
             },
         };
+        if error.ends_process() {
+            tracing::error!(
+                task = %cell.task(), %error, category = %error.category(), reason = error.reason(),
+                "the process ends"
+            );
+            std::process::exit(SYNC_FAILED);
+        }
         if cell.status().position > before {
             faults = Faults::default();
         }

@@ -2,14 +2,14 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use turbine_keygroups::{Partition, RawPartitionCount};
 use turbine_protocol::{
     AppId, Change, Entry, EntryNumber, Frontier, Lineage, Position, StoreEpoch, StoreIdentity, Task,
 };
-use turbine_state::{RocksStore, StateBudget, StateError, StateVolume, TaskState};
+use turbine_state::{StateBudget, StateError, StateVolume, TaskState, TaskStore};
 use uuid::Uuid;
 
 pub(crate) fn budget() -> StateBudget {
@@ -60,7 +60,7 @@ pub(crate) fn positions(next: i64) -> Vec<Position> {
 
 /// Commits the number after the last one.
 pub(crate) fn commit(
-    store: &mut RocksStore,
+    store: &mut TaskStore,
     next: i64,
     changes: &[(&[u8], Option<&[u8]>)],
 ) -> Result<EntryNumber, StateError> {
@@ -81,7 +81,28 @@ pub(crate) fn commit(
     Ok(number)
 }
 
-pub(crate) fn content(store: &RocksStore) -> BTreeMap<Vec<u8>, Vec<u8>> {
+/// Saves what these changes made of the keys.
+pub(crate) fn save(
+    store: &mut TaskStore,
+    changes: &[(&[u8], Option<&[u8]>)],
+) -> Result<(), StateError> {
+    let ends: Vec<Vec<u8>> = changes
+        .iter()
+        .map(|(key, _)| [*key, &[0]].concat())
+        .collect();
+    let dead: Vec<Range<&[u8]>> = changes
+        .iter()
+        .zip(&ends)
+        .filter(|((_, value), _)| value.is_none())
+        .map(|((key, _), end)| *key..&end[..])
+        .collect();
+    let mut puts = changes
+        .iter()
+        .filter_map(|(key, value)| Some((*key, (*value)?)));
+    store.save(&dead, &mut puts)
+}
+
+pub(crate) fn content(store: &TaskStore) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     store
         .scan(&mut |key, value| {
@@ -92,6 +113,6 @@ pub(crate) fn content(store: &RocksStore) -> BTreeMap<Vec<u8>, Vec<u8>> {
     all
 }
 
-pub(crate) fn close(store: RocksStore) {
+pub(crate) fn close(store: TaskStore) {
     Box::new(store).close().unwrap();
 }

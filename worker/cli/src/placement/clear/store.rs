@@ -9,7 +9,7 @@ use turbine_engine::{Clocks, PaneOwners, Placement, PlacementCheck};
 use turbine_protocol::{Entry, Frontier};
 use turbine_runtime::local::load;
 use turbine_runtime::task::{look as look_through, partition_key_text, pipeline_spec, refused};
-use turbine_state::{MARKER_FILE, RocksStore, StateBudget, StateVolume, TaskState as _};
+use turbine_state::{MARKER_FILE, StateBudget, StateVolume, TaskState as _, TaskStore};
 
 use crate::progress::Progress;
 
@@ -99,7 +99,7 @@ fn missing(state: &Path, wanted: &ClearPlacement, found: &[TaskPlacement]) -> Ve
 }
 
 fn one(
-    mut store: RocksStore,
+    mut store: TaskStore,
     subscription: &CompiledSubscription,
     dry_run: bool,
 ) -> anyhow::Result<TaskPlacement> {
