@@ -8,7 +8,7 @@ use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use clap::Args;
 use turbine_engine::{
-    Aggregate, AggregateSpec, Column, ColumnType, IdlePolicy, InputBatch, OnNullKey, OnRowError,
+    Aggregate, AggregateSpec, AllLive, Column, ColumnType, IdlePolicy, InputBatch, OnNullKey, OnRowError,
     PartitionKey, Pipeline, PipelineSpec, Placement, PlacementCheck, WindowKind, WindowSpec,
 };
 use turbine_tests::kafka::partition_of;
@@ -195,11 +195,11 @@ fn run(input: &Input, turn: Turn) -> Result<f64> {
             event_times: times,
             record_keys: None,
         };
-        let outcome = pipeline.process(rows, i64::MAX / 2)?;
+        let outcome = pipeline.process(rows, i64::MAX / 2, &AllLive)?;
         if outcome.rows_taken != batch.num_rows() {
             anyhow::bail!("rows were refused: {:?}", outcome.row_errors.first());
         }
-        results += pipeline.drain_closed()?.len();
+        results += pipeline.drain_closed(usize::MAX, &AllLive)?.len();
         if at % BATCHES_PER_COMMIT == 0 {
             drop(pipeline.take_changes());
         }

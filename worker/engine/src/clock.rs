@@ -25,6 +25,10 @@ pub struct Clocks {
     /// those that are still stored are dead. Without an entry none was.
     #[serde(default)]
     pub drained_to: BTreeMap<String, i64>,
+    /// Per window, where some panes of a window instance were handed out and others not: the stored
+    /// key of the last that was. Those at or below it are dead.
+    #[serde(default)]
+    pub draining: BTreeMap<String, Vec<u8>>,
     /// What is known of the placement of rows. Stores of earlier versions have none.
     #[serde(default)]
     pub placement: Evidence,

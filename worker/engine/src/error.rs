@@ -225,6 +225,20 @@ pub enum RestoreError<E> {
     Store(E),
 }
 
+/// Why a pipeline cannot go on.
+#[derive(Debug, Error)]
+pub enum PipelineError<E> {
+    /// The batch is refused, or a result table.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A pane that was read is refused.
+    #[error(transparent)]
+    State(StateError),
+    /// A pane could not be read.
+    #[error("the state store could not be read: {0}")]
+    Store(E),
+}
+
 impl SpecError {
     /// Always the user's.
     #[must_use]
@@ -258,6 +272,18 @@ impl<E> RestoreError<E> {
     pub fn category(&self) -> Category {
         match self {
             Self::Spec(error) => error.category(),
+            Self::State(error) => error.category(),
+            Self::Store(_) => Category::Storage,
+        }
+    }
+}
+
+impl<E> PipelineError<E> {
+    /// That of the error within; a store that cannot be read is storage.
+    #[must_use]
+    pub fn category(&self) -> Category {
+        match self {
+            Self::Batch(error) => error.category(),
             Self::State(error) => error.category(),
             Self::Store(_) => Category::Storage,
         }

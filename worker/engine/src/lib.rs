@@ -84,11 +84,23 @@
 //! handed out comes out after the restore.
 //!
 //! Keys begin with the two bytes of the pane's key group, then come the window's name, its start
-//! and the key tuple, so that all panes of one key group in one window instance are one range.
+//! and the key tuple, so that all panes of one key group in one window instance, a **slice**, are one range.
+//!
+//! # Memory
+//!
+//! Memory does not have to follow the number of keys. After a checkpoint [`Pipeline::evict`] drops
+//! panes by slices until [`Pipeline::live_bytes`] is low enough; a slice from which panes were
+//! dropped is **cold**. Before a batch is folded, rows that fall into cold slices and find no pane
+//! in memory have their panes looked up in one [`ColdPanes::get_many`]; so each row meets what it
+//! would meet with everything in memory, and results never depend on what was dropped.
+//! [`Pipeline::restore_cold`] starts with every slice cold, [`Pipeline::warm`] reads slices in
+//! order while there is room, and [`Pipeline::drain_closed`] merges what is in memory and what is
+//! cold, some panes at a time. [`AllLive`] stands for the store where nothing is ever cold.
 
 mod aggregates;
 mod batch;
 mod clock;
+mod cold;
 mod columns;
 mod error;
 mod keys;
@@ -101,7 +113,8 @@ mod windows;
 
 pub use batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
 pub use clock::{Clocks, EVENT_TIME_RANGE};
-pub use error::{BatchError, Category, RestoreError, SpecError, StateError};
+pub use cold::{AllLive, ColdPanes, NothingCold};
+pub use error::{BatchError, Category, PipelineError, RestoreError, SpecError, StateError};
 pub use owners::{PaneOwner, PaneOwners};
 pub use pipeline::{ClosedRows, Pipeline, RestoreReport};
 pub use placement::{Placement, PlacementCheck};

@@ -1,3 +1,4 @@
+mod memory;
 mod row;
 
 use std::collections::BTreeMap;
@@ -9,8 +10,9 @@ use turbine_keygroups::{MisplacedRecord, Verdict};
 
 use crate::batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
 use crate::clock::{Clocks, Frontier};
+use crate::cold::ColdPanes;
 use crate::columns::{Columns, typed_columns};
-use crate::error::{BatchError, RestoreError, SpecError, StateError};
+use crate::error::{BatchError, PipelineError, RestoreError, SpecError, StateError};
 use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
 use crate::placement::Checker;
 use crate::spec::{IdlePolicy, OnRowError, PipelineSpec};
@@ -37,6 +39,7 @@ pub struct Pipeline {
 struct WindowClocks {
     closed_to: BTreeMap<String, i64>,
     drained_to: BTreeMap<String, i64>,
+    draining: BTreeMap<String, Vec<u8>>,
 }
 
 /// Results of closed panes of one window.
@@ -89,6 +92,9 @@ impl Pipeline {
         V: AsRef<[u8]>,
     {
         let mut pipeline = Self::with_clocks(spec, clocks)?;
+        pipeline
+            .resume_draining(clocks)
+            .map_err(RestoreError::State)?;
         let mut report = RestoreReport::default();
         for entry in entries {
             let (key, value) = entry.map_err(RestoreError::Store)?;
@@ -137,6 +143,7 @@ impl Pipeline {
         let mut former = WindowClocks {
             closed_to: clocks.closed_to.clone(),
             drained_to: clocks.drained_to.clone(),
+            draining: clocks.draining.clone(),
         };
         let mut key_sets: Vec<(KeySet, EncodedKeys)> = Vec::new();
         let mut windows = Vec::with_capacity(spec.windows.len());
@@ -153,6 +160,7 @@ impl Pipeline {
                 former.closed_to.remove(&window.name),
                 former.drained_to.remove(&window.name),
             );
+            former.draining.remove(&window.name);
             windows.extend(Window::new(&spec, window, &typed, key_set, keys, reached));
         }
         Ok(Self {
@@ -181,7 +189,7 @@ impl Pipeline {
         self.windows.get(window).map(|window| window.schema.clone())
     }
 
-    /// Panes that are open, over all windows.
+    /// Open panes that are in memory, over all windows.
     #[must_use]
     pub fn open_panes(&self) -> usize {
         self.windows.iter().map(Window::open_panes).sum()
@@ -197,14 +205,16 @@ impl Pipeline {
     /// positions.
     #[must_use]
     pub fn clocks(&self) -> Clocks {
-        let (mut closed_to, mut drained_to) = (
-            self.former.closed_to.clone(),
-            self.former.drained_to.clone(),
-        );
+        let WindowClocks {
+            mut closed_to,
+            mut drained_to,
+            mut draining,
+        } = self.former.clone();
         for window in &self.windows {
             let name = || window.name.to_string();
             closed_to.extend(window.closed_to.map(|to| (name(), to)));
             drained_to.extend(window.drained_to.map(|to| (name(), to)));
+            draining.extend(window.last_handed_out().map(|key| (name(), key)));
         }
         Clocks {
             max_event_time: self.frontier.max_event_time(),
@@ -212,6 +222,7 @@ impl Pipeline {
             frontier: self.frontier.get(),
             closed_to,
             drained_to,
+            draining,
             placement: self.placement.evidence.clone(),
         }
     }
@@ -270,11 +281,19 @@ impl Pipeline {
     /// [`OnRowError`] says: it may be the first sign that the topic grew, and then no row after it
     /// may be folded. Once that is ruled out the rest goes through [`Self::process_unmoved`].
     ///
+    /// Panes that rows may need and that are not in memory are read from `cold` first, in one
+    /// call; a batch that falls where everything is in memory makes none.
+    ///
     /// # Errors
-    /// If the batch does not fit the spec; then nothing was taken. Faults of single rows are in
-    /// the outcome.
-    pub fn process(&mut self, input: InputBatch<'_>, now_ms: i64) -> Result<Outcome, BatchError> {
-        self.take(input, now_ms, OnRowError::Stop)
+    /// If the batch does not fit the spec, or a pane cannot be read; then nothing was taken, and
+    /// the batch can be given again. Faults of single rows are in the outcome.
+    pub fn process<C: ColdPanes + ?Sized>(
+        &mut self,
+        input: InputBatch<'_>,
+        now_ms: i64,
+        cold: &C,
+    ) -> Result<Outcome, PipelineError<C::Error>> {
+        self.take(input, now_ms, OnRowError::Stop, cold)
     }
 
     /// As [`Self::process`], for rows that were read before the topic was found not to have grown:
@@ -282,25 +301,41 @@ impl Pipeline {
     ///
     /// # Errors
     /// As [`Self::process`].
-    pub fn process_unmoved(
+    pub fn process_unmoved<C: ColdPanes + ?Sized>(
         &mut self,
         input: InputBatch<'_>,
         now_ms: i64,
-    ) -> Result<Outcome, BatchError> {
-        self.take(input, now_ms, self.spec.on_row_error)
+        cold: &C,
+    ) -> Result<Outcome, PipelineError<C::Error>> {
+        self.take(input, now_ms, self.spec.on_row_error, cold)
     }
 
-    fn take(
+    fn take<C: ColdPanes + ?Sized>(
         &mut self,
         input: InputBatch<'_>,
         now_ms: i64,
         on_misplaced: OnRowError,
-    ) -> Result<Outcome, BatchError> {
+        cold: &C,
+    ) -> Result<Outcome, PipelineError<C::Error>> {
         let columns = Columns::bind(&self.spec, input)?;
         let rows = input.rows.num_rows();
         for (keys, encoded) in &mut self.key_sets {
             encoded.fill(keys, &columns, rows, &self.hasher);
         }
+        if self.windows.iter().any(Window::is_cold) {
+            self.load(&columns, input, cold)?;
+        }
+        Ok(self.fold(input, &columns, now_ms, on_misplaced))
+    }
+
+    fn fold(
+        &mut self,
+        input: InputBatch<'_>,
+        columns: &Columns<'_>,
+        now_ms: i64,
+        on_misplaced: OnRowError,
+    ) -> Outcome {
+        let rows = input.rows.num_rows();
         for window in &mut self.windows {
             window.look_ahead(input.event_times, &self.key_sets[window.key_set].1);
         }
@@ -319,7 +354,7 @@ impl Pipeline {
                 .is_valid(row)
                 .then(|| input.event_times.value(row));
             if let Err(fault) =
-                self.take_row(row, event_time, now_ms, &columns, can_refuse, &mut outcome)
+                self.take_row(row, event_time, now_ms, columns, can_refuse, &mut outcome)
             {
                 let on_error = match fault {
                     RowFault::Misplaced { .. } => on_misplaced,
@@ -333,7 +368,7 @@ impl Pipeline {
             }
         }
         self.close_due();
-        Ok(outcome)
+        outcome
     }
 
     /// The task has stood at the end of its log for `idle_for_ms`, by a monotonic clock; 0 if it
@@ -360,17 +395,26 @@ impl Pipeline {
         self.windows.iter().any(Window::has_closed)
     }
 
-    /// The results of all panes that closed since the last call, each pane once, windows in the
-    /// spec's order. From now on [`Self::clocks`] says that these panes are dead, so the results
-    /// must go out before those clocks are stored.
+    /// Results of at most about `max_panes` panes that closed, each pane once: windows in the
+    /// spec's order, within a window by its end, then by stored key. Call it until
+    /// [`Self::has_closed`] says that nothing is left. From now on [`Self::clocks`] says that
+    /// these panes are dead, so the results must go out before those clocks are stored. No more
+    /// than `max_panes` cold panes are in memory at once; they are read in order from `cold`.
     ///
     /// # Errors
-    /// If Arrow refuses a table, which is a bug; the pipeline must then be restored from the store.
-    pub fn drain_closed(&mut self) -> Result<Vec<ClosedRows>, BatchError> {
+    /// If a pane cannot be read, or Arrow refuses a table, which is a bug. Results that the call
+    /// would have given may be lost: the pipeline must be restored from the store.
+    pub fn drain_closed<C: ColdPanes + ?Sized>(
+        &mut self,
+        max_panes: usize,
+        cold: &C,
+    ) -> Result<Vec<ClosedRows>, PipelineError<C::Error>> {
         let mut closed = Vec::new();
+        let mut left = max_panes;
         for (at, window) in self.windows.iter_mut().enumerate() {
             let name = window.name.clone();
-            let tables = window.drain_closed()?;
+            let tables;
+            (tables, left) = window.drain_closed(left, cold)?;
             closed.extend(tables.into_iter().map(|rows| {
                 let name = name.clone();
                 ClosedRows {

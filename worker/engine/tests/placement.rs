@@ -14,8 +14,8 @@ use common::*;
 use proptest::prelude::*;
 use rstest::rstest;
 use turbine_engine::{
-    Aggregate, OnRowError, Outcome, PaneOwner, PaneOwners, PartitionKey, Pipeline, PipelineSpec,
-    Placement, PlacementCheck, RowFault,
+    Aggregate, AllLive, OnRowError, Outcome, PaneOwner, PaneOwners, PartitionKey, Pipeline,
+    PipelineSpec, Placement, PlacementCheck, RowFault,
 };
 use turbine_keygroups::{MisplacedRecord, RawPartitionCount, Verdict, partition_of};
 
@@ -54,7 +54,9 @@ fn of(tenant: &'static str, time: i64) -> Row {
 }
 
 fn unmoved(pipeline: &mut Pipeline, rows: &[Row]) -> Outcome {
-    with_batch(rows, |input| pipeline.process_unmoved(input, NOW).unwrap())
+    with_batch(rows, |input| {
+        pipeline.process_unmoved(input, NOW, &AllLive).unwrap()
+    })
 }
 
 fn refused(outcome: &Outcome) -> Vec<usize> {

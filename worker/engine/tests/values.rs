@@ -262,8 +262,10 @@ fn null_keys_have_a_group_of_their_own_apart_from_the_empty_key() {
     };
     let outcome = process(&mut pipeline, &[keyless(), empty, keyless()]);
     assert_eq!(outcome.null_keys_grouped, 2);
-    let changes = pipeline.take_changes();
-    let groups: Vec<Option<Group>> = changes
+    assert_eq!(pipeline.take_changes().len(), 2);
+    let unsaved = pipeline.take_unsaved();
+    let groups: Vec<Option<Group>> = unsaved
+        .puts
         .iter()
         .map(|change| Group::from_prefix(*change.key.first_chunk().unwrap()))
         .collect();
@@ -424,7 +426,12 @@ fn a_batch_that_does_not_fit_the_spec_is_refused_whole() {
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-    use turbine_engine::{BatchError, InputBatch};
+    use turbine_engine::{AllLive, BatchError, InputBatch, NothingCold, Outcome, PipelineError};
+
+    let batch_error = |result: Result<Outcome, PipelineError<NothingCold>>| match result {
+        Err(PipelineError::Batch(error)) => error,
+        other => panic!("the batch was not refused: {other:?}"),
+    };
 
     let mut spec = simple(&[Aggregate::CountRows]);
     spec.columns.truncate(2);
@@ -442,7 +449,7 @@ fn a_batch_that_does_not_fit_the_spec_is_refused_whole() {
             event_times,
             record_keys: None,
         };
-        pipeline.process(input, NOW).unwrap_err()
+        batch_error(pipeline.process(input, NOW, &AllLive))
     };
     assert_eq!(
         refusal(&[("tenant", &text)], &one),
@@ -472,7 +479,7 @@ fn a_batch_that_does_not_fit_the_spec_is_refused_whole() {
         record_keys: None,
     };
     assert_eq!(
-        pipeline.process(input, NOW).unwrap_err(),
+        batch_error(pipeline.process(input, NOW, &AllLive)),
         BatchError::NoRecordKeys
     );
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
 use arrow_schema::DataType;
 
-use super::cells::{End, FloatMean, IntMean};
+use super::cells::{self, End, FloatMean, IntMean, Texts};
 use crate::columns::{BoolColumn, Columns, FloatColumn, IntColumn, TextColumn, TypedColumn};
 use crate::spec::Aggregate;
 
@@ -16,7 +16,7 @@ pub(crate) enum Accumulator {
     FloatSum(FloatColumn, Vec<Option<f64>>),
     IntExtreme(End, IntColumn, Vec<Option<i64>>),
     FloatExtreme(End, FloatColumn, Vec<Option<f64>>),
-    TextExtreme(End, TextColumn, Vec<Option<Box<str>>>),
+    TextExtreme(End, TextColumn, Texts),
     BoolExtreme(End, BoolColumn, Vec<Option<bool>>),
     IntMean(IntColumn, Vec<IntMean>),
     FloatMean(FloatColumn, Vec<FloatMean>),
@@ -64,7 +64,7 @@ impl Accumulator {
         match column {
             TypedColumn::Int(c) => Self::IntExtreme(end, c, Vec::new()),
             TypedColumn::Float(c) => Self::FloatExtreme(end, c, Vec::new()),
-            TypedColumn::Text(c) => Self::TextExtreme(end, c, Vec::new()),
+            TypedColumn::Text(c) => Self::TextExtreme(end, c, Texts::default()),
             TypedColumn::Bool(c) => Self::BoolExtreme(end, c, Vec::new()),
         }
     }
@@ -106,7 +106,7 @@ impl Accumulator {
             Self::CountRows(cells) | Self::Count(_, cells) => cells.push(0),
             Self::IntSum(_, cells) | Self::IntExtreme(_, _, cells) => cells.push(None),
             Self::FloatSum(_, cells) | Self::FloatExtreme(_, _, cells) => cells.push(None),
-            Self::TextExtreme(_, _, cells) => cells.push(None),
+            Self::TextExtreme(_, _, texts) => texts.push(None),
             Self::BoolExtreme(_, _, cells) => cells.push(None),
             Self::IntMean(_, cells) => cells.push(IntMean::default()),
             Self::FloatMean(_, cells) => cells.push(FloatMean::default()),
@@ -201,15 +201,43 @@ impl Accumulator {
                     cells[pane] = Some(value);
                 }
             }
-            Self::TextExtreme(end, column, cells) => {
+            Self::TextExtreme(end, column, texts) => {
                 if let Some(value) = columns.text(*column, row)
-                    && cells[pane]
-                        .as_deref()
+                    && texts
+                        .get(pane)
                         .is_none_or(|old| end.replaces(value.cmp(old)))
                 {
-                    cells[pane] = Some(value.into());
+                    texts.set(pane, value);
                 }
             }
+        }
+    }
+
+    /// Keeps these panes, which ascend, renumbered from 0, and frees what the others took.
+    pub(crate) fn retain(&mut self, panes: &[usize]) {
+        match self {
+            Self::CountRows(cells) | Self::Count(_, cells) => cells::retain(cells, panes),
+            Self::IntSum(_, cells) | Self::IntExtreme(_, _, cells) => cells::retain(cells, panes),
+            Self::FloatSum(_, cells) | Self::FloatExtreme(_, _, cells) => {
+                cells::retain(cells, panes);
+            }
+            Self::TextExtreme(_, _, texts) => texts.retain(panes),
+            Self::BoolExtreme(_, _, cells) => cells::retain(cells, panes),
+            Self::IntMean(_, cells) => cells::retain(cells, panes),
+            Self::FloatMean(_, cells) => cells::retain(cells, panes),
+        }
+    }
+
+    /// Bytes that the running values fill.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::CountRows(cells) | Self::Count(_, cells) => cells::bytes(cells),
+            Self::IntSum(_, cells) | Self::IntExtreme(_, _, cells) => cells::bytes(cells),
+            Self::FloatSum(_, cells) | Self::FloatExtreme(_, _, cells) => cells::bytes(cells),
+            Self::TextExtreme(_, _, texts) => texts.bytes(),
+            Self::BoolExtreme(_, _, cells) => cells::bytes(cells),
+            Self::IntMean(_, cells) => cells::bytes(cells),
+            Self::FloatMean(_, cells) => cells::bytes(cells),
         }
     }
 
@@ -219,7 +247,7 @@ impl Accumulator {
             Self::CountRows(_) | Self::Count(..) => false,
             Self::IntSum(_, cells) | Self::IntExtreme(_, _, cells) => cells[pane].is_none(),
             Self::FloatSum(_, cells) | Self::FloatExtreme(_, _, cells) => cells[pane].is_none(),
-            Self::TextExtreme(_, _, cells) => cells[pane].is_none(),
+            Self::TextExtreme(_, _, texts) => texts.get(pane).is_none(),
             Self::BoolExtreme(_, _, cells) => cells[pane].is_none(),
             Self::IntMean(_, cells) => cells[pane].count == 0,
             Self::FloatMean(_, cells) => cells[pane].count == 0,
@@ -252,11 +280,9 @@ impl Accumulator {
                     .map(|pane| cells[pane].finish())
                     .collect::<Float64Array>(),
             ),
-            Self::TextExtreme(_, _, cells) => Arc::new(
-                panes
-                    .map(|pane| cells[pane].as_deref())
-                    .collect::<StringArray>(),
-            ),
+            Self::TextExtreme(_, _, texts) => {
+                Arc::new(panes.map(|pane| texts.get(pane)).collect::<StringArray>())
+            }
             Self::BoolExtreme(_, _, cells) => {
                 Arc::new(panes.map(|pane| cells[pane]).collect::<BooleanArray>())
             }

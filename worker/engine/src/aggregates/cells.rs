@@ -42,6 +42,53 @@ impl FloatMean {
     }
 }
 
+/// Texts, by pane, and the bytes that they take outside of the column.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Texts {
+    cells: Vec<Option<Box<str>>>,
+    heap: usize,
+}
+
+impl Texts {
+    pub(crate) fn get(&self, pane: usize) -> Option<&str> {
+        self.cells[pane].as_deref()
+    }
+
+    pub(crate) fn push(&mut self, text: Option<&str>) {
+        self.heap += text.map_or(0, str::len);
+        self.cells.push(text.map(Into::into));
+    }
+
+    pub(crate) fn set(&mut self, pane: usize, text: &str) {
+        let old = self.cells[pane].replace(text.into());
+        self.heap += text.len();
+        self.heap -= old.map_or(0, |old| old.len());
+    }
+
+    pub(crate) fn retain(&mut self, panes: &[usize]) {
+        retain(&mut self.cells, panes);
+        self.heap = self.cells.iter().flatten().map(|text| text.len()).sum();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        bytes(&self.cells) + self.heap
+    }
+}
+
+/// Keeps these places, which ascend, in their order, and frees the others' memory.
+pub(crate) fn retain<T>(cells: &mut Vec<T>, places: &[usize]) {
+    for (to, from) in places.iter().enumerate() {
+        cells.swap(to, *from);
+    }
+    cells.truncate(places.len());
+    cells.shrink_to_fit();
+}
+
+/// Bytes that the cells fill.
+pub(crate) fn bytes<T>(cells: &[T]) -> usize {
+    size_of_val(cells)
+}
+
 /// Which end of the order an extreme is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {

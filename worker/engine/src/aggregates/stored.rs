@@ -25,8 +25,8 @@ impl Accumulator {
             Self::BoolExtreme(_, _, cells) => {
                 encode_option(out, cells[pane], |out, v| out.push(u8::from(v)));
             }
-            Self::TextExtreme(_, _, cells) => {
-                encode_option(out, cells[pane].as_deref(), |out, v| {
+            Self::TextExtreme(_, _, texts) => {
+                encode_option(out, texts.get(pane), |out, v| {
                     turbine_keygroups::KeyValue::Text(v).write_part_to(out);
                 });
             }
@@ -55,8 +55,8 @@ impl Accumulator {
                 cells.push(decode_option(bytes, finite)?);
             }
             Self::BoolExtreme(_, _, cells) => cells.push(decode_option(bytes, boolean)?),
-            Self::TextExtreme(_, _, cells) => cells.push(decode_option(bytes, |b| {
-                std::str::from_utf8(b.sized()?).ok().map(Into::into)
+            Self::TextExtreme(_, _, texts) => texts.push(decode_option(bytes, |b| {
+                std::str::from_utf8(b.sized()?).ok()
             })?),
             Self::IntMean(_, cells) => {
                 let count = u64::from_be_bytes(bytes.array()?);
@@ -102,9 +102,9 @@ fn encode_option<T>(out: &mut Vec<u8>, value: Option<T>, encode: impl FnOnce(&mu
 
 /// The outer level is damage, the inner one null.
 #[allow(clippy::option_option)]
-fn decode_option<T>(
-    bytes: &mut Reader<'_>,
-    decode: impl FnOnce(&mut Reader<'_>) -> Option<T>,
+fn decode_option<'b, T>(
+    bytes: &mut Reader<'b>,
+    decode: impl FnOnce(&mut Reader<'b>) -> Option<T>,
 ) -> Option<Option<T>> {
     if boolean(bytes)? {
         decode(bytes).map(Some)

@@ -68,7 +68,7 @@ impl Pipeline {
         for ((window, place), late) in windows {
             let keys = &self.key_sets[window.key_set].1;
             let (partition_key, scratch) = (&self.partition_key, &mut self.scratch);
-            window.fold(*place, columns, row, &self.hasher, late, || NewPane {
+            window.fold(*place, columns, row, late, || NewPane {
                 tuple: keys.tuple(row),
                 hash: keys.hash(row),
                 slice: Slice::of(

@@ -2,13 +2,17 @@
 
 mod bucket;
 mod close;
+mod cold;
+mod order;
+mod panes;
 mod save;
 mod slices;
 mod stored;
 mod window;
 
 pub(crate) use bucket::{Hasher, NewPane};
+pub(crate) use cold::Wanted;
 pub(crate) use save::unsaved;
 pub(crate) use slices::Slice;
-pub(crate) use stored::PaneKey;
+pub(crate) use stored::{PaneKey, key_after};
 pub(crate) use window::{Place, Window};

@@ -1,5 +1,7 @@
 //! What of a window's panes goes to the journal, and what to the store of checkpoints.
 
+use std::ops::Range;
+
 use super::bucket::Bucket;
 use super::slices::{Slice, SliceSet};
 use super::stored;
@@ -19,8 +21,9 @@ pub(super) struct Dead {
 struct Run<'a> {
     slice: Slice,
     window: &'a Window,
-    bucket: &'a Bucket,
-    panes: &'a [usize],
+    start: i64,
+    of: usize,
+    places: Range<usize>,
 }
 
 impl Window {
@@ -37,14 +40,13 @@ impl Window {
     }
 
     fn put(&self, bucket: &Bucket, pane: usize, changes: &mut Changes) {
-        let (slice, tuple) = (bucket.slice(pane), bucket.tuple(pane));
+        let panes = &bucket.panes;
+        let (slice, tuple) = (panes.slice(pane), panes.tuple(pane));
         changes.put(
             |out| stored::write_key(slice, &self.name, bucket.start, tuple, out),
             |out| {
                 stored::encode_header(self.signature, out);
-                for accumulator in &bucket.accumulators {
-                    accumulator.encode(pane, out);
-                }
+                panes.encode(pane, out);
             },
         );
     }
@@ -106,39 +108,36 @@ impl Dead {
 }
 
 fn puts(windows: &[Window]) -> Changes {
-    let sorted: Vec<(&Window, &Bucket, Vec<usize>)> = windows
-        .iter()
-        .flat_map(|window| {
-            let buckets = window.closed.iter().chain(&window.open);
-            buckets.map(move |bucket| (window, bucket, bucket.unsaved_in_order()))
-        })
-        .collect();
+    let mut sorted: Vec<(&Window, &Bucket, Vec<usize>)> = Vec::new();
     // Panes of a slice of a bucket are neighbours in the order of keys, so few runs have to be
     // sorted, not all panes.
-    let mut runs: Vec<Run<'_>> = sorted
-        .iter()
-        .flat_map(|(window, bucket, panes)| {
-            panes
-                .chunk_by(|a, b| bucket.slice(*a) == bucket.slice(*b))
-                .filter_map(|panes| {
-                    Some(Run {
-                        slice: bucket.slice(*panes.first()?),
-                        window,
-                        bucket,
-                        panes,
-                    })
-                })
-        })
-        .collect();
+    let mut runs: Vec<Run<'_>> = Vec::new();
+    for window in windows {
+        for bucket in window.closed.iter().chain(&window.open) {
+            let Some(order) = bucket.unsaved_in_order() else {
+                continue;
+            };
+            let (panes, slices) = order.runs(&bucket.panes);
+            runs.extend(slices.into_iter().map(|(slice, places)| Run {
+                slice,
+                window,
+                start: bucket.start,
+                of: sorted.len(),
+                places,
+            }));
+            sorted.push((window, bucket, panes));
+        }
+    }
     runs.sort_unstable_by_key(|run| {
         // A stored key has the name's length before the name.
         let name = run.window.name.as_bytes();
-        (run.slice, name.len(), name, run.bucket.start)
+        (run.slice, name.len(), name, run.start)
     });
     let mut puts = Changes::default();
     for run in runs {
-        for pane in run.panes {
-            run.window.put(run.bucket, *pane, &mut puts);
+        let (window, bucket, panes) = &sorted[run.of];
+        for pane in &panes[run.places] {
+            window.put(bucket, *pane, &mut puts);
         }
     }
     puts

@@ -5,7 +5,7 @@ use turbine_keygroups::{GROUP_COUNT, Group};
 /// What a key group's rank is multiplied by in the prefix of its stored keys.
 const STRIDE: u16 = 64;
 /// Key groups, and the null group.
-const SLICES: usize = GROUP_COUNT as usize + 1;
+pub(crate) const SLICES: usize = GROUP_COUNT as usize + 1;
 
 /// The panes of one key group in one bucket: one contiguous range of stored keys. Slices are
 /// ordered as the keys are.
@@ -13,8 +13,20 @@ const SLICES: usize = GROUP_COUNT as usize + 1;
 pub(crate) struct Slice(u16);
 
 impl Slice {
+    pub(crate) const FIRST: Self = Self(0);
+
     pub(crate) fn of(group: Group) -> Self {
         Self(u16::from_be_bytes(group.prefix()) / STRIDE)
+    }
+
+    /// All there can be, ascending.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..=GROUP_COUNT).map(Self)
+    }
+
+    /// All there can be, ascending from this one on, then from the first.
+    pub(crate) fn all_from(first: Self) -> impl Iterator<Item = Self> {
+        (first.0..=GROUP_COUNT).chain(0..first.0).map(Self)
     }
 
     /// The first two bytes of its stored keys.
@@ -22,6 +34,7 @@ impl Slice {
         (self.0 * STRIDE).to_be_bytes()
     }
 
+    #[inline]
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -34,6 +47,14 @@ pub(crate) struct SliceSet([u64; SLICES.div_ceil(64)]);
 impl SliceSet {
     pub(crate) fn insert(&mut self, slice: Slice) {
         self.0[slice.index() / 64] |= 1 << (slice.0 % 64);
+    }
+
+    pub(crate) fn remove(&mut self, slice: Slice) {
+        self.0[slice.index() / 64] &= !(1 << (slice.0 % 64));
+    }
+
+    pub(crate) fn contains(&self, slice: Slice) -> bool {
+        self.0[slice.index() / 64] & (1 << (slice.0 % 64)) != 0
     }
 
     pub(crate) fn join(&mut self, other: &Self) {
@@ -60,6 +81,7 @@ pub(crate) struct PaneSet {
 }
 
 impl PaneSet {
+    #[inline]
     pub(crate) fn grow_to(&mut self, panes: usize) {
         self.words.resize(panes.div_ceil(64), 0);
     }
@@ -70,12 +92,17 @@ impl PaneSet {
         self.some = true;
     }
 
+    pub(crate) fn contains(&self, pane: usize) -> bool {
+        self.words[pane / 64] & (1 << (pane % 64)) != 0
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         !self.some
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
-        ones(&self.words)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + Clone {
+        let words: &[u64] = if self.some { &self.words } else { &[] };
+        ones(words)
     }
 
     /// Moves all panes into another set over the same panes.
@@ -98,15 +125,27 @@ impl PaneSet {
     }
 }
 
-fn ones(words: &[u64]) -> impl Iterator<Item = usize> {
-    words.iter().enumerate().flat_map(|(at, word)| {
-        let mut rest = *word;
-        std::iter::from_fn(move || {
-            (rest != 0).then(|| {
-                let bit = rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                at * 64 + bit
-            })
-        })
+fn ones(words: &[u64]) -> impl Iterator<Item = usize> + Clone {
+    words.iter().enumerate().flat_map(|(at, word)| Ones {
+        rest: *word,
+        base: at * 64,
     })
+}
+
+#[derive(Clone)]
+struct Ones {
+    rest: u64,
+    base: usize,
+}
+
+impl Iterator for Ones {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let bit = self.rest.trailing_zeros() as usize;
+        (self.rest != 0).then(|| {
+            self.rest &= self.rest - 1;
+            self.base + bit
+        })
+    }
 }

@@ -71,6 +71,19 @@ pub(crate) fn write_key(slice: Slice, window: &str, start: i64, tuple: &[u8], ou
     out.extend_from_slice(tuple);
 }
 
+/// The first key behind those of the pane's slice.
+pub(crate) fn key_after(key: &[u8], pane: PaneKey<'_>) -> Vec<u8> {
+    match pane.start.checked_add(1) {
+        Some(start) => {
+            let mut after = Vec::new();
+            write_key(Slice::of(pane.group), pane.window, start, &[], &mut after);
+            after
+        }
+        // No window starts there; behind what is no pane one goes on key by key.
+        None => [key, &[0]].concat(),
+    }
+}
+
 pub(crate) fn encode_header(signature: u32, out: &mut Vec<u8>) {
     out.push(FORMAT);
     out.extend_from_slice(&signature.to_be_bytes());

@@ -1,9 +1,11 @@
+use std::collections::VecDeque;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use arrow_array::Int64Array;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::bucket::{Bucket, Hasher, NewPane};
+use super::bucket::{Bucket, Hasher, NewPane, Position};
 use super::save::Dead;
 use super::slices::Slice;
 use super::stored::{self, PaneKey, hex};
@@ -12,7 +14,7 @@ use crate::batch::{LateRows, RowFault};
 use crate::clock::{EVENT_TIME_RANGE, Frontier};
 use crate::columns::{Columns, TypedColumn};
 use crate::error::StateError;
-use crate::keys::{EncodedKeys, KeySet};
+use crate::keys::{EncodedKeys, KeySet, Reader};
 use crate::spec::{PipelineSpec, WINDOW_END_COLUMN, WINDOW_START_COLUMN, WindowSpec};
 
 /// A window of the spec with its open panes.
@@ -27,7 +29,7 @@ pub(crate) struct Window {
     lateness: i64,
     pub(super) signature: u32,
     outputs: Vec<Arc<str>>,
-    empty: Vec<Accumulator>,
+    pub(super) empty: Vec<Accumulator>,
     refusing: Vec<usize>,
     pub(crate) closed_to: Option<i64>,
     /// Every pane of a window instance that ends at or before this was handed out.
@@ -41,7 +43,7 @@ pub(crate) struct Window {
     /// Per row of the batch at hand, its pane if that was open before the batch.
     ahead: Vec<Option<usize>>,
     /// Closed, not yet handed out; ascending by start.
-    pub(crate) closed: Vec<Bucket>,
+    pub(crate) closed: VecDeque<Bucket>,
 }
 
 /// Where a row belongs in one window.
@@ -118,7 +120,7 @@ impl Window {
             open: Vec::new(),
             last: 0,
             ahead: Vec::new(),
-            closed: Vec::new(),
+            closed: VecDeque::new(),
         })
     }
 
@@ -156,7 +158,7 @@ impl Window {
 
     /// The start of the window that a time lies in: the floor, below the epoch too.
     #[inline]
-    fn start_of(&self, event_time: i64) -> i64 {
+    pub(super) fn start_of(&self, event_time: i64) -> i64 {
         if let Some(bucket) = self.open.get(self.last)
             && (bucket.start..bucket.start + self.size).contains(&event_time)
         {
@@ -199,7 +201,7 @@ impl Window {
         }
     }
 
-    fn bucket_at(&mut self, start: i64) -> Result<usize, usize> {
+    pub(super) fn bucket_at(&mut self, start: i64) -> Result<usize, usize> {
         if self
             .open
             .get(self.last)
@@ -217,7 +219,7 @@ impl Window {
     }
 
     /// The bucket of this start, made if it is not there.
-    fn bucket(&mut self, start: i64) -> &mut Bucket {
+    pub(super) fn bucket(&mut self, start: i64) -> &mut Bucket {
         let at = self.bucket_at(start).unwrap_or_else(|at| {
             self.open.insert(at, Bucket::new(start, self.empty.clone()));
             self.last = at;
@@ -265,7 +267,6 @@ impl Window {
         place: Place,
         columns: &Columns<'_>,
         row: usize,
-        hasher: &Hasher,
         late: &mut LateRows,
         new_pane: impl FnOnce() -> NewPane<'p>,
     ) {
@@ -281,7 +282,7 @@ impl Window {
             }
             Place::Open { start, .. } => {
                 let bucket = self.bucket(start);
-                let pane = bucket.add(new_pane(), hasher);
+                let pane = bucket.add(new_pane());
                 bucket.fold(pane, columns, row);
             }
         }
@@ -302,24 +303,34 @@ impl Window {
         self.last = 0;
     }
 
-    /// Takes in a pane as it was stored; whether it was, since a pane that was handed out is not.
-    pub(crate) fn restore(
-        &mut self,
+    /// The last pane that was handed out of a window instance some of whose panes were not.
+    /// Without effect where the window was defined otherwise since: what is left of it is then
+    /// refused when it is met.
+    pub(crate) fn resume_draining(&mut self, last: PaneKey<'_>) {
+        let end = last.start.saturating_add(self.size);
+        let closed = self.closed_to.is_some_and(|to| end <= to);
+        let handed_out = self.drained_to.is_some_and(|to| end <= to);
+        if closed && !handed_out && last.start.rem_euclid(self.size) == 0 {
+            self.bucket(last.start).handed_out = Some(Position {
+                slice: Slice::of(last.group),
+                tuple: last.tuple.to_vec(),
+            });
+        }
+    }
+
+    /// Whether a pane is one of a window instance that was handed out whole.
+    pub(super) fn is_dead(&self, start: i64) -> bool {
+        self.drained_to
+            .is_some_and(|to| start.saturating_add(self.size) <= to)
+    }
+
+    /// The running values in a stored pane of this window.
+    pub(super) fn checked<'v>(
+        &self,
         key: &[u8],
         pane: PaneKey<'_>,
-        value: &[u8],
-        hasher: &Hasher,
-    ) -> Result<bool, StateError> {
-        use std::hash::BuildHasher as _;
-
-        let slice = Slice::of(pane.group);
-        if self
-            .drained_to
-            .is_some_and(|to| pane.start.saturating_add(self.size) <= to)
-        {
-            self.bury_slice(pane.start, slice);
-            return Ok(false);
-        }
+        value: &'v [u8],
+    ) -> Result<Reader<'v>, StateError> {
         let values = stored::decode_header(key, value, &self.name, self.signature)?;
         let damaged = |what| StateError::Key {
             key: hex(key),
@@ -332,17 +343,44 @@ impl Window {
         if pane.start.rem_euclid(self.size) != 0 || !starts.contains(&pane.start) {
             return Err(damaged("its start is no boundary of the window"));
         }
+        Ok(values)
+    }
+
+    /// Takes in a pane as it was stored; whether it was, since a pane that was handed out is not.
+    pub(crate) fn restore(
+        &mut self,
+        key: &[u8],
+        pane: PaneKey<'_>,
+        value: &[u8],
+        hasher: &Hasher,
+    ) -> Result<bool, StateError> {
+        let slice = Slice::of(pane.group);
+        if self.is_dead(pane.start) {
+            self.bury_slice(pane.start, slice);
+            return Ok(false);
+        }
+        let values = self.checked(key, pane, value)?;
+        let bucket = self.bucket(pane.start);
+        let handed_out = bucket.handed_out.as_ref();
+        if handed_out.is_some_and(|to| to.covers(slice, pane.tuple)) {
+            bucket.has_saved(slice);
+            return Ok(false);
+        }
         let new = NewPane {
             tuple: pane.tuple,
             hash: hasher.hash_one(pane.tuple),
             slice,
         };
-        self.bucket(pane.start)
-            .add_stored(new, values, hasher)
+        bucket
+            .add_stored(new, values)
             .map(|()| true)
-            .ok_or_else(|| StateError::Value {
-                key: hex(key),
-                what: "its aggregates do not decode",
-            })
+            .ok_or_else(|| undecodable(key))
+    }
+}
+
+pub(super) fn undecodable(key: &[u8]) -> StateError {
+    StateError::Value {
+        key: hex(key),
+        what: "its aggregates do not decode",
     }
 }

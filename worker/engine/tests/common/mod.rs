@@ -10,6 +10,7 @@ pub mod rules;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -19,8 +20,9 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema};
 use turbine_engine::{
-    Aggregate, AggregateSpec, Clocks, ClosedRows, Column, ColumnType, IdlePolicy, InputBatch,
-    OnNullKey, OnRowError, Outcome, PartitionKey, Pipeline, PipelineSpec, WindowKind, WindowSpec,
+    Aggregate, AggregateSpec, AllLive, Clocks, ClosedRows, ColdPanes, Column, ColumnType,
+    IdlePolicy, InputBatch, OnNullKey, OnRowError, Outcome, PartitionKey, Pipeline, PipelineSpec,
+    WindowKind, WindowSpec,
 };
 
 /// A wall clock far past every event time that tests use.
@@ -111,7 +113,14 @@ pub fn process(pipeline: &mut Pipeline, rows: &[Row]) -> Outcome {
 }
 
 pub fn process_at(pipeline: &mut Pipeline, rows: &[Row], now_ms: i64) -> Outcome {
-    with_batch(rows, |input| pipeline.process(input, now_ms).unwrap())
+    with_batch(rows, |input| {
+        pipeline.process(input, now_ms, &AllLive).unwrap()
+    })
+}
+
+/// As [`process`], where panes may be cold.
+pub fn process_cold(pipeline: &mut Pipeline, rows: &[Row], store: &Store) -> Outcome {
+    with_batch(rows, |input| pipeline.process(input, NOW, store).unwrap())
 }
 
 pub fn with_batch<T>(rows: &[Row], use_it: impl FnOnce(InputBatch<'_>) -> T) -> T {
@@ -193,7 +202,19 @@ fn cell(array: &ArrayRef, row: usize) -> Cell {
 
 /// The closed rows, each with its window's name, in the order in which they came out.
 pub fn closed(pipeline: &mut Pipeline) -> Vec<(String, Vec<Cell>)> {
-    let tables = pipeline.drain_closed().unwrap();
+    cells(&pipeline.drain_closed(usize::MAX, &AllLive).unwrap())
+}
+
+/// As [`closed`], one call, where panes may be cold.
+pub fn closed_cold(
+    pipeline: &mut Pipeline,
+    max_panes: usize,
+    store: &Store,
+) -> Vec<(String, Vec<Cell>)> {
+    cells(&pipeline.drain_closed(max_panes, store).unwrap())
+}
+
+fn cells(tables: &[ClosedRows]) -> Vec<(String, Vec<Cell>)> {
     tables
         .iter()
         .flat_map(|ClosedRows { name, rows, .. }| {
@@ -223,6 +244,51 @@ pub struct Store {
     pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
     pub journal: Vec<(Vec<u8>, Vec<u8>)>,
     pub clocks: String,
+    /// Calls that read panes.
+    pub reads: std::cell::Cell<usize>,
+    /// Whether reads fail.
+    pub broken: bool,
+}
+
+/// What a broken store answers.
+#[derive(Debug, PartialEq)]
+pub struct Broken;
+
+impl Store {
+    fn read(&self) -> Result<(), Broken> {
+        self.reads.set(self.reads.get() + 1);
+        if self.broken { Err(Broken) } else { Ok(()) }
+    }
+}
+
+impl ColdPanes for Store {
+    type Error = Broken;
+
+    fn get_many(&self, keys: &[&[u8]], show: &mut dyn FnMut(usize, &[u8])) -> Result<(), Broken> {
+        self.read()?;
+        assert!(keys.is_sorted_by(|a, b| a < b));
+        for (at, key) in keys.iter().enumerate() {
+            if let Some(value) = self.entries.get(*key) {
+                show(at, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        show: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Broken> {
+        self.read()?;
+        for (key, value) in self.entries.range(from.to_vec()..) {
+            if to.is_some_and(|to| key.as_slice() >= to) || show(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Store {
@@ -266,9 +332,18 @@ impl Store {
             self.entries.insert(key.clone(), change.value.to_vec());
             last = Some(key);
         }
-        // Panes that were handed out before they were ever saved may be left in the journal.
-        replayed.retain(|key, _| self.entries.contains_key(key));
-        assert_eq!(self.entries, replayed);
+        // Of panes that were handed out the journal may have some that were never saved, or newer.
+        let draining = pipeline.clocks().draining;
+        let is_dead = |key: &Vec<u8>| {
+            draining.iter().any(|(window, last)| {
+                let instance = 2..12 + window.len();
+                key.get(instance.clone()) == last.get(instance) && key <= last
+            })
+        };
+        replayed.retain(|key, _| !is_dead(key) && self.entries.contains_key(key));
+        let mut live = self.entries.clone();
+        live.retain(|key, _| !is_dead(key));
+        assert_eq!(live, replayed);
         assert!(pipeline.take_unsaved().is_empty());
     }
 
@@ -278,5 +353,12 @@ impl Store {
         let clocks: Clocks = serde_json::from_str(&self.clocks).unwrap();
         let entries = self.entries.iter().map(Ok::<_, Infallible>);
         Pipeline::restore(spec, &clocks, entries).unwrap().0
+    }
+
+    /// As [`Self::restore`], with nothing in memory.
+    pub fn restore_cold(&mut self, spec: PipelineSpec) -> Pipeline {
+        self.entries.extend(self.journal.drain(..));
+        let clocks: Clocks = serde_json::from_str(&self.clocks).unwrap();
+        Pipeline::restore_cold(spec, &clocks, self).unwrap().0
     }
 }

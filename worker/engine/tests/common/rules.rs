@@ -71,6 +71,13 @@ impl Seen {
         }
     }
 
+    /// One call for at most so many panes, of which some may be cold.
+    pub fn drain_some(&mut self, pipeline: &mut Pipeline, max_panes: usize, store: &Store) {
+        for (window, cells) in closed_cold(pipeline, max_panes, store) {
+            self.closed.entry(window).or_default().push(cells);
+        }
+    }
+
     pub fn append(&mut self, later: Self) {
         for (window, rows) in later.closed {
             self.closed.entry(window).or_default().extend(rows);

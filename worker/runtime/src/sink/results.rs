@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use turbine_crds::app::OnError;
+use turbine_engine::AllLive;
 use turbine_kafka::{OutputBatch, Phase};
 
 use super::encode::{EncodeError, ResultTable};
@@ -34,7 +35,7 @@ impl Life<'_> {
     /// # Errors
     /// If a result cannot be encoded, or the producer takes no more.
     pub(crate) fn hand_out_known(&mut self) -> Result<u64, TaskError> {
-        let closed = self.pipeline.drain_closed()?;
+        let closed = self.pipeline.drain_closed(usize::MAX, &AllLive)?;
         if closed.is_empty() {
             return Ok(0);
         }

@@ -3,7 +3,7 @@ use std::convert::Infallible;
 use arrow_schema::ArrowError;
 use thiserror::Error;
 use turbine_crds::control::TaskHalt;
-use turbine_engine::{BatchError, RestoreError};
+use turbine_engine::{NothingCold, PipelineError, RestoreError};
 use turbine_kafka::KafkaError;
 use turbine_protocol::commit::NoSuchEdge;
 use turbine_protocol::names::NameError;
@@ -120,7 +120,7 @@ pub enum TaskError {
     Restore(#[from] RestoreError<Infallible>),
     /// The pipeline.
     #[error(transparent)]
-    Batch(#[from] BatchError),
+    Batch(#[from] PipelineError<NothingCold>),
     /// Dead letters are asked for without a topic for them.
     #[error("subscription `{subscription}` writes dead letters and names no `dlq` topic")]
     NoDeadLetterTopic {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use arrow_array::BinaryArray;
 use turbine_crds::app::{OnError, OnNullKey};
 use turbine_crds::compiled::CompiledPartitionKey;
-use turbine_engine::{InputBatch, Outcome, RowFault};
+use turbine_engine::{AllLive, InputBatch, Outcome, RowFault};
 use turbine_kafka::{DeadLetter, Phase, RecordBatch as Records};
 use turbine_protocol::Offset;
 
@@ -186,9 +186,9 @@ impl Life<'_> {
                 record_keys: record_keys.as_ref(),
             };
             let mut outcome = if unmoved {
-                self.pipeline.process_unmoved(input, now)?
+                self.pipeline.process_unmoved(input, now, &AllLive)?
             } else {
-                self.pipeline.process(input, now)?
+                self.pipeline.process(input, now, &AllLive)?
             };
             self.count(&outcome);
             if let Some(first) = outcome.first_observed.take() {
