@@ -201,11 +201,14 @@ impl KeySet {
     }
 
     /// Arrays of the key columns for these tuples. Each was encoded or accepted by this set.
-    pub(crate) fn arrays<'t>(&self, tuples: impl Iterator<Item = &'t [u8]>) -> Vec<ArrayRef> {
+    pub(crate) fn arrays<'t>(
+        &self,
+        tuples: impl ExactSizeIterator<Item = &'t [u8]>,
+    ) -> Vec<ArrayRef> {
         let mut builders: Vec<KeyBuilder> = self
             .parts
             .iter()
-            .map(|part| KeyBuilder::new(*part))
+            .map(|part| KeyBuilder::new(*part, tuples.len()))
             .collect();
         for tuple in tuples {
             let mut rest = Reader(tuple);
@@ -217,6 +220,9 @@ impl KeySet {
     }
 }
 
+/// About how long a key's text is, to reserve room at once.
+const TEXT_BYTES: usize = 16;
+
 #[derive(Debug)]
 enum KeyBuilder {
     Int(Int64Builder),
@@ -226,12 +232,14 @@ enum KeyBuilder {
 }
 
 impl KeyBuilder {
-    fn new(part: KeyPart) -> Self {
+    fn new(part: KeyPart, rows: usize) -> Self {
         match part {
-            KeyPart::Int(_) => Self::Int(Int64Builder::new()),
-            KeyPart::Text(_) => Self::Text(StringBuilder::new()),
-            KeyPart::Bool(_) => Self::Bool(BooleanBuilder::new()),
-            KeyPart::RecordKey => Self::Bytes(BinaryBuilder::new()),
+            KeyPart::Int(_) => Self::Int(Int64Builder::with_capacity(rows)),
+            KeyPart::Text(_) => Self::Text(StringBuilder::with_capacity(rows, rows * TEXT_BYTES)),
+            KeyPart::Bool(_) => Self::Bool(BooleanBuilder::with_capacity(rows)),
+            KeyPart::RecordKey => {
+                Self::Bytes(BinaryBuilder::with_capacity(rows, rows * TEXT_BYTES))
+            }
         }
     }
 

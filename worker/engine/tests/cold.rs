@@ -172,6 +172,7 @@ fn panes_are_handed_out_some_at_a_time_and_a_crash_goes_on_behind_the_last() {
         assert!(some.len() <= 64);
         out.extend(some);
         calls += 1;
+        assert!(calls <= 16, "what was handed out comes again");
         store.commit(&mut pipeline);
         pipeline = if calls % 2 == 0 {
             store.restore_cold(per_id())

@@ -74,7 +74,8 @@ impl Panes {
     #[inline]
     pub(crate) fn is_tuple(&self, pane: usize, tuple: &[u8]) -> bool {
         let start = self.keys.start(pane);
-        self.keys.bytes.get(start..start + tuple.len()) == Some(tuple)
+        let found = self.keys.bytes.get(start..start + tuple.len());
+        found.is_some_and(|found| same(found, tuple))
     }
 
     /// Adds a pane without values; its number.
@@ -141,5 +142,38 @@ impl Panes {
                 .iter()
                 .map(Accumulator::bytes)
                 .sum::<usize>()
+    }
+}
+
+/// Whether two slices of one length are the same. Keys are mostly short, and then this is a few
+/// instructions where a general comparison is a call.
+#[inline]
+fn same(left: &[u8], right: &[u8]) -> bool {
+    fn ends<const N: usize>(left: &[u8], right: &[u8]) -> bool {
+        left.first_chunk::<N>() == right.first_chunk()
+            && left.last_chunk::<N>() == right.last_chunk()
+    }
+    match left.len() {
+        8..=16 => ends::<8>(left, right),
+        17..=32 => ends::<16>(left, right),
+        _ => left == right,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same;
+
+    #[test]
+    fn one_byte_makes_a_difference_wherever_it_is() {
+        for length in 0..70_usize {
+            let left: Vec<u8> = (0..length).map(|at| at.to_le_bytes()[0]).collect();
+            assert!(same(&left, &left.clone()));
+            for at in 0..length {
+                let mut right = left.clone();
+                right[at] ^= 1;
+                assert!(!same(&left, &right), "byte {at} of {length}");
+            }
+        }
     }
 }
