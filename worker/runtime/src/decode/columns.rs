@@ -1,15 +1,30 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use turbine_crds::app::ColumnType;
+
+/// A declared column and its values so far.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: Box<str>,
+    pub(super) kind: ColumnType,
+    pub(super) buffer: ColumnBuffer,
+}
+
+/// Takes back every row from `rows` on.
+pub(super) fn truncate(columns: &mut [Column], rows: usize) {
+    for column in columns {
+        column.buffer.truncate(rows);
+    }
+}
 
 /// The values of one column while a batch is built. Unlike Arrow's builders it can take back its
 /// last row, which is how a bad message leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct ColumnBuffer {
-    valid: BooleanBufferBuilder,
+    valid: NullBufferBuilder,
     values: Values,
 }
 
@@ -37,7 +52,7 @@ impl ColumnBuffer {
             ColumnType::Bool => Values::Bool(BooleanBufferBuilder::new(0)),
         };
         Self {
-            valid: BooleanBufferBuilder::new(0),
+            valid: NullBufferBuilder::new(0),
             values,
         }
     }
@@ -47,7 +62,7 @@ impl ColumnBuffer {
     }
 
     pub(super) fn push_null(&mut self) {
-        self.valid.append(false);
+        self.valid.append_null();
         match &mut self.values {
             Values::Int64(values) => values.push(0),
             Values::Float64(values) => values.push(0.0),
@@ -60,46 +75,56 @@ impl ColumnBuffer {
     }
 
     /// Whether the value fits the column's type; what does not is not appended.
+    #[inline]
     pub(super) fn push_int(&mut self, value: i64) -> bool {
         let Values::Int64(values) = &mut self.values else {
             return false;
         };
         values.push(value);
-        self.valid.append(true);
+        self.valid.append_non_null();
         true
     }
 
     /// See [`Self::push_int`].
+    #[inline]
     pub(super) fn push_float(&mut self, value: f64) -> bool {
         let Values::Float64(values) = &mut self.values else {
             return false;
         };
         values.push(value);
-        self.valid.append(true);
+        self.valid.append_non_null();
         true
     }
 
     /// See [`Self::push_int`].
+    #[inline]
     pub(super) fn push_bool(&mut self, value: bool) -> bool {
         let Values::Bool(values) = &mut self.values else {
             return false;
         };
         values.append(value);
-        self.valid.append(true);
+        self.valid.append_non_null();
         true
     }
 
     /// See [`Self::push_int`]; false as well if the batch's text would pass 2 GiB.
+    #[inline]
     pub(super) fn push_text(&mut self, value: &str) -> bool {
+        self.push_utf8(value.as_bytes())
+    }
+
+    /// See [`Self::push_text`]; the bytes must be UTF-8, else the batch cannot be finished.
+    #[inline]
+    pub(super) fn push_utf8(&mut self, value: &[u8]) -> bool {
         let Values::Text { bytes, ends } = &mut self.values else {
             return false;
         };
         let Ok(end) = i32::try_from(bytes.len() + value.len()) else {
             return false;
         };
-        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(value);
         ends.push(end);
-        self.valid.append(true);
+        self.valid.append_non_null();
         true
     }
 
@@ -124,9 +149,8 @@ impl ColumnBuffer {
     /// The column as an Arrow array; the buffer is empty afterwards and has room for as many rows.
     pub(super) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let rows = self.len();
-        let nulls = NullBuffer::new(self.valid.finish());
-        let nulls = (nulls.null_count() > 0).then_some(nulls);
-        self.valid.reserve(rows);
+        // A row that was taken back may have been the only null.
+        let nulls = self.valid.finish().filter(|nulls| nulls.null_count() > 0);
         Ok(match &mut self.values {
             Values::Int64(values) => {
                 let full = std::mem::replace(values, Vec::with_capacity(rows));

@@ -6,8 +6,9 @@ use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 use turbine_crds::app::{ColumnType, TimeUnit};
 use turbine_crds::compiled::{CompiledColumn, CompiledEventTime};
 
-use super::columns::ColumnBuffer;
+use super::columns::{self, Column, ColumnBuffer};
 use super::fault::RecordFault;
+use super::shape::Shapes;
 use super::time;
 
 /// Most levels of objects and arrays with something in them, below a field that no column names. Fields that a column
@@ -33,15 +34,9 @@ pub struct JsonDecoder {
     event_time: usize,
     unit: TimeUnit,
     rows: usize,
+    shapes: Shapes,
     /// Room of the parser for strings with escapes, kept between records.
     tape: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Column {
-    name: Box<str>,
-    kind: ColumnType,
-    buffer: ColumnBuffer,
 }
 
 /// The rows of one batch.
@@ -84,6 +79,7 @@ impl JsonDecoder {
             event_time: index,
             unit,
             rows: 0,
+            shapes: Shapes::default(),
             tape: Vec::new(),
         })
     }
@@ -100,6 +96,16 @@ impl JsonDecoder {
     /// If the value is no such row; then nothing of it is taken.
     pub fn push(&mut self, value: Option<&[u8]>) -> Result<(), RecordFault> {
         let bytes = value.ok_or(RecordFault::NoValue)?;
+        if self.shapes.read(bytes, &mut self.columns, self.rows) {
+            self.rows += 1;
+            return Ok(());
+        }
+        self.push_any_shape(bytes)?;
+        self.shapes.learn(bytes, &self.columns);
+        Ok(())
+    }
+
+    fn push_any_shape(&mut self, bytes: &[u8]) -> Result<(), RecordFault> {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Err(RecordFault::Empty);
         }
@@ -122,9 +128,7 @@ impl JsonDecoder {
                 Ok(())
             }
             Err(fault) => {
-                for column in &mut self.columns {
-                    column.buffer.truncate(self.rows);
-                }
+                columns::truncate(&mut self.columns, self.rows);
                 Err(fault)
             }
         }
@@ -364,3 +368,7 @@ fn syntax_fault(error: &JiterError, length: usize) -> RecordFault {
 #[cfg(test)]
 #[path = "json_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "differential.rs"]
+mod differential;

@@ -8,6 +8,7 @@ mod columns;
 mod fault;
 mod json;
 mod misplaced;
+mod shape;
 mod time;
 
 pub use fault::RecordFault;
