@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 
-const QUICK: u64 = 300_000;
+const QUICK: u64 = 200_000;
 /// Few enough that misses alone never end the guessing.
 const ROUND: u64 = 250;
 

@@ -85,3 +85,6 @@ impl Shapes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
