@@ -5,6 +5,7 @@ use arrow_array::{
     Array, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_schema::DataType;
+use jiff::fmt::temporal::DateTimePrinter;
 use thiserror::Error;
 use turbine_crds::app::ColumnType;
 use turbine_crds::compiled::{AggregateFunction, CompiledSubscription, CompiledWindow};
@@ -194,15 +195,15 @@ impl Cells<'_> {
             Self::Float64(cells) if cells.is_valid(row) => {
                 serde_json::to_writer(out, &cells.value(row)).map_err(json)?;
             }
-            Self::Text(cells) if cells.is_valid(row) => {
-                serde_json::to_writer(out, cells.value(row)).map_err(json)?;
-            }
+            Self::Text(cells) if cells.is_valid(row) => write_text(cells.value(row), out)?,
             Self::Bool(cells) if cells.is_valid(row) => {
                 out.extend_from_slice(if cells.value(row) { b"true" } else { b"false" });
             }
             Self::Bytes(cells) if cells.is_valid(row) => write_bytes(cells.value(row), out)?,
             Self::Time(cells) if cells.is_valid(row) => {
-                serde_json::to_writer(out, &time_text(cells.value(row))?).map_err(json)?;
+                out.push(b'"');
+                write_time(cells.value(row), out)?;
+                out.push(b'"');
             }
             Self::Int64(_)
             | Self::Float64(_)
@@ -232,7 +233,7 @@ impl Cells<'_> {
                 serde_json::to_writer(out, &cells.value(row)).map_err(json)?;
             }
             Self::Time(cells) if cells.is_valid(row) => {
-                out.extend_from_slice(time_text(cells.value(row))?.as_bytes());
+                write_time(cells.value(row), out)?;
             }
             Self::Int64(_)
             | Self::Float64(_)
@@ -247,7 +248,7 @@ impl Cells<'_> {
 
 fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        return serde_json::to_writer(out, text).map_err(json);
+        return write_text(text, out);
     }
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(b"{\"hex\":\"");
@@ -259,12 +260,27 @@ fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
     Ok(())
 }
 
-fn time_text(ms: i64) -> Result<String, EncodeError> {
-    jiff::Timestamp::from_millisecond(ms)
-        .map(|time| time.to_string())
-        .map_err(|error| EncodeError::Json {
-            detail: error.to_string(),
-        })
+/// A text in quotes. Nearly none needs an escape, and one look without branches tells.
+#[allow(clippy::needless_bitwise_bool)]
+fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let escapes = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+    if text.bytes().fold(false, |any, byte| any | escapes(byte)) {
+        return serde_json::to_writer(out, text).map_err(json);
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+    Ok(())
+}
+
+fn write_time(ms: i64, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let time = |error: jiff::Error| EncodeError::Json {
+        detail: error.to_string(),
+    };
+    let at = jiff::Timestamp::from_millisecond(ms).map_err(time)?;
+    DateTimePrinter::new()
+        .print_timestamp(&at, out)
+        .map_err(time)
 }
 
 #[allow(clippy::needless_pass_by_value)]

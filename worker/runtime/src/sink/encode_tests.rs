@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use turbine_crds::app::{IdlePolicy, OnError, OnNullKey, ProcessingGuarantee, TimeUnit};
 use turbine_crds::compiled::{
@@ -155,4 +156,50 @@ fn an_integer_message_key_is_decimal_and_a_null_one_is_no_key() {
         .map(|(_, key)| key)
         .collect();
     assert_eq!(keys, [Some(b"-42".to_vec()), None]);
+}
+
+proptest! {
+    /// Against another writer of JSON, byte by byte, and back through a parser.
+    #[test]
+    fn a_row_is_what_serde_json_writes_of_its_values(
+        rows in prop::collection::vec(
+            (
+                prop::option::of("\\PC{0,60}|[\\x00-\\x7f]{0,40}|[a-z0-9-]{0,40}"),
+                prop::option::of(any::<i64>()),
+                prop::option::of(any::<f64>().prop_filter("finite", |x| x.is_finite())),
+                prop::option::of(any::<bool>()),
+                // years 1 to 9999, nearly
+                prop::option::of(-62_135_596_800_000_i64..253_402_207_200_000),
+            ),
+            1..20,
+        )
+    ) {
+        let table = table(vec![
+            ("us\"er", Arc::new(StringArray::from_iter(rows.iter().map(|row| row.0.clone()))) as _),
+            ("n", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.1))) as _),
+            ("x", Arc::new(Float64Array::from_iter(rows.iter().map(|row| row.2))) as _),
+            ("ok", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| row.3))) as _),
+            ("last", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.4))) as _),
+        ]);
+        let subscription = subscription(Some("last"));
+        let encoder = ResultEncoder::new(&subscription, &subscription.windows[0]);
+        let written = encoder.table(&table).unwrap();
+        for (at, (text, n, x, ok, last)) in rows.into_iter().enumerate() {
+            let time = last.map(|ms| jiff::Timestamp::from_millisecond(ms).unwrap().to_string());
+            let expected = json!({"us\"er": text, "n": n, "x": x, "ok": ok, "last": time});
+            let (mut value, mut key) = (Vec::new(), Vec::new());
+            written.write_value(at, &mut value).unwrap();
+            prop_assert_eq!(&value, &serde_json::to_vec(&expected).unwrap());
+            // This parser may miss a double by its last bit; the standard library's does not.
+            let mut parsed: Value = serde_json::from_slice(&value).unwrap();
+            parsed["x"] = json!(x);
+            prop_assert_eq!(parsed, expected);
+            let text = String::from_utf8(value).unwrap();
+            let (_, number) = text.rsplit_once("\"x\":").unwrap();
+            let (number, _) = number.split_once(',').unwrap();
+            prop_assert_eq!(number.parse().ok().map(f64::to_bits), x.map(f64::to_bits));
+            prop_assert_eq!(written.write_key(at, &mut key).unwrap(), time.is_some());
+            prop_assert_eq!(key, time.unwrap_or_default().into_bytes());
+        }
+    }
 }
