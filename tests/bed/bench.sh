@@ -1,6 +1,8 @@
 #!/bin/bash
-# ./run bench worker|placement|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
+# ./run bench worker|streams|placement|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
 #   worker     drains a preloaded topic of 5 million records through a tumbling sum (broker only): events per CPU-second, peak memory
+#   streams    the worker and Kafka Streams on one preloaded topic, in turns (broker only): count and sum in windows, both outputs
+#              checked against the generator; about 30 minutes, or two with --quick
 #   placement  the engine with the check of every row's placement and without it, in turns: what the check costs
 #   operator   1,000 apps in phase Running on fake nodes for 10 minutes: writes, requests, memory
 # ARGUMENTS go to the benchmark program (turbine-bench): ./run bench worker --records 100000
@@ -10,14 +12,14 @@ what=${1:-}
 [ $# -eq 0 ] || shift
 cd "$ROOT"
 case $what in
-  worker) parts=(kafka) up=("$BED/kafka.sh" up) ;;
+  worker | streams) parts=(kafka) up=("$BED/kafka.sh" up) ;;
   placement)
     "$BED/packages.sh" build
     build_programs
     exec "$CARGO_TARGET_DIR/release/turbine-bench" placement "$@"
     ;;
   operator) parts=() up=("$BED/bed.sh" up) ;;
-  *) die "bench: worker, placement or operator; see ./run help bench" ;;
+  *) die "bench: worker, streams, placement or operator; see ./run help bench" ;;
 esac
 "$BED/packages.sh" build
 "$BED/build.sh" "${parts[@]}"

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result};
 use turbine_tests::process;
@@ -58,6 +59,18 @@ pub(crate) struct Usage {
     pub(crate) peak_mib: f64,
 }
 
+/// Asked for once: a program that starts takes time from what is measured.
+fn ticks_per_second() -> Result<f64> {
+    static KNOWN: OnceLock<f64> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(*known);
+    }
+    let asked: f64 = process::run(Command::new("getconf").arg("CLK_TCK"))?
+        .trim()
+        .parse()?;
+    Ok(*KNOWN.get_or_init(|| asked))
+}
+
 /// Reads it from the kernel.
 pub(crate) fn usage(pid: u32) -> Result<Usage> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
@@ -69,9 +82,7 @@ pub(crate) fn usage(pid: u32) -> Result<Usage> {
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let ticks =
         |at: usize| -> Result<f64> { Ok(fields.get(at).context("too few fields")?.parse()?) };
-    let per_second: f64 = process::run(Command::new("getconf").arg("CLK_TCK"))?
-        .trim()
-        .parse()?;
+    let per_second = ticks_per_second()?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     #[expect(clippy::cast_precision_loss, reason = "kibibytes of a process")]
     let mib = |name| field(&status, name).unwrap_or_default() as f64 / 1024.0;

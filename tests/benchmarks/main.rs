@@ -3,6 +3,7 @@
 mod machine;
 mod operator;
 mod placement;
+mod streams;
 mod stub;
 mod worker;
 
@@ -20,6 +21,8 @@ struct Arguments {
 enum What {
     /// Drains a preloaded topic through a tumbling sum: events per CPU-second, peak memory.
     Worker(worker::Options),
+    /// The worker and Kafka Streams on one topic, in turns: counts and sums in windows, both outputs checked.
+    Streams(streams::Options),
     /// The engine with the check of every row's placement and without it, in turns: what the check costs.
     Placement(placement::Options),
     /// Many apps in phase Running on fake nodes: what the operator writes, asks and holds.
@@ -30,6 +33,7 @@ enum What {
 async fn main() -> Result<()> {
     match Arguments::parse().what {
         What::Worker(options) => worker::measure(&options).await,
+        What::Streams(options) => streams::measure(&options).await,
         What::Placement(options) => placement::measure(&options),
         What::Operator(options) => operator::measure(&options).await,
     }

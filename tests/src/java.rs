@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
 use crate::process;
@@ -15,12 +15,27 @@ use crate::process;
 /// # Errors
 /// It cannot be compiled.
 pub fn program(name: &str, kafka_libs: &Path) -> Result<Command> {
-    let mut classes: OsString = compiled(name, kafka_libs)?.into();
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/reference"))
+        .join(name)
+        .with_extension("java");
+    let frugal = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+    virtual_machine(&source, &frugal, kafka_libs)
+}
+
+/// A call of the class that a source file is named after, ready for its arguments, in a virtual machine with these options.
+///
+/// # Errors
+/// It cannot be compiled.
+pub fn virtual_machine(source: &Path, options: &[&str], kafka_libs: &Path) -> Result<Command> {
+    let name = source
+        .file_stem()
+        .with_context(|| format!("{} is no source file", source.display()))?;
+    let mut classes: OsString = compiled(source, &name.to_string_lossy(), kafka_libs)?.into();
     classes.push(":");
     classes.push(kafka_libs.join("*"));
     let mut command = Command::new("java");
     command
-        .args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+        .args(options)
         .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
         .arg("-cp")
         .arg(classes)
@@ -29,13 +44,10 @@ pub fn program(name: &str, kafka_libs: &Path) -> Result<Command> {
 }
 
 /// The folder with the compiled program; compiled when its source has changed.
-fn compiled(name: &str, kafka_libs: &Path) -> Result<PathBuf> {
-    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/reference"))
-        .join(name)
-        .with_extension("java");
+fn compiled(source: &Path, name: &str, kafka_libs: &Path) -> Result<PathBuf> {
     let class = format!("{name}.class");
     let mut hasher = DefaultHasher::new();
-    std::fs::read(&source)?.hash(&mut hasher);
+    std::fs::read(source)?.hash(&mut hasher);
     let folder = std::env::temp_dir().join(format!("turbine-java-{:x}", hasher.finish()));
     if folder.join(&class).exists() {
         return Ok(folder);
@@ -47,7 +59,7 @@ fn compiled(name: &str, kafka_libs: &Path) -> Result<PathBuf> {
             .arg(fresh.path())
             .arg("-cp")
             .arg(kafka_libs.join("*"))
-            .arg(&source),
+            .arg(source),
     )?;
     // whole or not at all; where another process was first, its folder is as good
     if std::fs::rename(fresh.path(), &folder).is_ok() {

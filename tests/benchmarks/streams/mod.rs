@@ -1,0 +1,376 @@
+//! The worker and Kafka Streams drain the same topic, in turns: count and sum per key in windows of one minute.
+
+mod answer;
+mod calibrate;
+mod latency;
+mod leg;
+mod ours;
+
+use std::fmt;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use turbine_tests::bed::Bed;
+use turbine_tests::events::EventPlan;
+use turbine_tests::kafka::Record;
+use turbine_tests::process;
+use turbine_tests::scenario::Topics;
+
+use crate::machine::{describe, say};
+use answer::Answer;
+use leg::{Figures, Ground, Input, Leg};
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "named as on the command line")]
+pub(crate) struct Options {
+    /// A run of about two minutes that shows that everything works; its times say nothing
+    #[arg(long)]
+    quick: bool,
+    #[arg(
+        long,
+        default_value_t = 5_000_000,
+        default_value_if("quick", "true", "200000")
+    )]
+    records: u64,
+    /// Numbers of keys; one topic each
+    #[arg(long, value_delimiter = ',', default_value = "10000,1000000")]
+    keys: Vec<u64>,
+    #[arg(long, default_value_t = 12)]
+    partitions: i32,
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "atLeastOnce,exactlyOnce"
+    )]
+    guarantees: Vec<Guarantee>,
+    /// What to run: both, or one alone
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "turbine,kafka-streams"
+    )]
+    systems: Vec<System>,
+    /// Rounds of ours, peer, peer, ours
+    #[arg(long, default_value_t = 1)]
+    rounds: u32,
+    /// Rounds of at least once, exactly once, exactly once, at least once, all of ours
+    #[arg(long, default_value_t = 1)]
+    guarantee_rounds: u32,
+    /// Commits of one record each on an idle broker; 0: none
+    #[arg(long, default_value_t = 100, default_value_if("quick", "true", "10"))]
+    commits: u32,
+    /// For all legs; else 1,000 at least once and 100 exactly once
+    #[arg(long)]
+    commit_interval_ms: Option<u64>,
+    /// Each event lies up to this long before its place; both systems wait for so long
+    #[arg(long, default_value_t = 5_000)]
+    disorder_ms: u64,
+    /// Letters added to each record; 66 make it about 150 bytes long
+    #[arg(long, default_value_t = 66)]
+    padding: usize,
+    /// What our worker sizes itself for, as by a container's limit; nothing enforces it here
+    #[arg(long, default_value = "1Gi")]
+    memory: String,
+    /// The peer's heap, from its start
+    #[arg(long, default_value = "1g")]
+    heap: String,
+    /// The peer's stream threads
+    #[arg(long, default_value_t = 2)]
+    threads: u32,
+    /// The peer's cache in front of its stores
+    #[arg(long, default_value_t = 64 << 20)]
+    cache_bytes: u64,
+    /// How the peer gives one result per window: by `suppress`, or by its strategy to emit on `close`
+    #[arg(long, default_value = "suppress", value_parser = ["suppress", "close"])]
+    emit: String,
+    /// Options of the peer's virtual machine beside the heap
+    #[arg(long, default_value = "-XX:+UseParallelGC", allow_hyphen_values = true)]
+    jvm: String,
+    /// A setting of Kafka Streams, NAME=VALUE; more than once for several
+    #[arg(long)]
+    peer_property: Vec<String>,
+    /// Give up a leg after this many seconds
+    #[arg(long, default_value_t = 1800)]
+    deadline_s: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum System {
+    #[value(name = "turbine")]
+    Ours,
+    #[value(name = "kafka-streams")]
+    Peer,
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ours => "Turbine",
+            Self::Peer => "Kafka Streams",
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Guarantee {
+    #[value(name = "atLeastOnce")]
+    AtLeastOnce,
+    #[value(name = "exactlyOnce")]
+    ExactlyOnce,
+}
+
+impl Guarantee {
+    fn of_app(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "atLeastOnce",
+            Self::ExactlyOnce => "exactlyOnce",
+        }
+    }
+
+    fn of_streams(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "at_least_once",
+            Self::ExactlyOnce => "exactly_once_v2",
+        }
+    }
+}
+
+impl fmt::Display for Guarantee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtLeastOnce => "at least once",
+            Self::ExactlyOnce => "exactly once",
+        })
+    }
+}
+
+impl Options {
+    /// The product's own defaults, unless another one was given.
+    fn interval(&self, guarantee: Guarantee) -> u64 {
+        self.commit_interval_ms.unwrap_or(match guarantee {
+            Guarantee::AtLeastOnce => 1_000,
+            Guarantee::ExactlyOnce => 100,
+        })
+    }
+
+    fn leg(&self, system: System, guarantee: Guarantee) -> Leg {
+        Leg {
+            system,
+            guarantee,
+            commit_interval_ms: self.interval(guarantee),
+        }
+    }
+}
+
+pub(crate) async fn measure(options: &Options) -> Result<()> {
+    let bed = Bed::from_env()?;
+    describe(&bed.program("turbine-worker"))?;
+    let java = process::attempt(Command::new("java").arg("-version"))?;
+    say(java.stderr.lines().nth(1).unwrap_or("unknown Java"))?;
+    for keys in &options.keys {
+        let topics = Topics::new(&bed, "bench");
+        let input = load(&topics, options, *keys).await?;
+        let ground = Ground {
+            bed: &bed,
+            topics: &topics,
+            options,
+            input: &input,
+        };
+        if options.systems.contains(&System::Peer) {
+            let leg = options.leg(System::Peer, Guarantee::AtLeastOnce);
+            let command = ground.peer(leg, "NAME", "OUTPUT", std::path::Path::new("FOLDER"))?;
+            say(&format!("peer: {command:?}"))?;
+        }
+        for guarantee in &options.guarantees {
+            systems(&ground, *guarantee, *keys).await?;
+        }
+        if options.systems.contains(&System::Ours) && options.guarantees.len() > 1 {
+            guarantees(&ground, *keys).await?;
+        }
+    }
+    if options.commits > 0 && options.systems.contains(&System::Ours) {
+        latency::measure(&bed, options, Guarantee::ExactlyOnce).await?;
+    }
+    Ok(())
+}
+
+async fn load(topics: &Topics, options: &Options, keys: u64) -> Result<Input> {
+    let topic = topics.create("events", options.partitions).await?;
+    let plan = EventPlan {
+        records: options.records,
+        keys,
+        padding: options.padding,
+        disorder_ms: i64::try_from(options.disorder_ms)?,
+        // sums of millions of records in one window fit
+        magnitude: 32,
+        ..EventPlan::default()
+    };
+    let mut answer = Answer::default();
+    let mut unreadable = None;
+    let mut bytes = 0;
+    let records = plan.events().map(|event| {
+        bytes += event.value.len();
+        if let Err(error) = answer.add(&event) {
+            unreadable.get_or_insert(error);
+        }
+        Record::from(event)
+    });
+    let written = topics.kafka().produce_packed(&topic, records)?;
+    unreadable.map_or(Ok(()), Err)?;
+    ensure!(written == options.records, "{written} records were written");
+    // closes every window, in both systems; its own stays open
+    let closing = topics
+        .kafka()
+        .produce_closing(&topic, plan.end_ms() + 3_600_000)?;
+    say(&format!(
+        "{keys} keys: {written} records of {} bytes and {closing} closing ones in {} partitions, {} windows; up to {} ms out of order",
+        bytes / usize::try_from(written)?.max(1),
+        options.partitions,
+        answer.windows(),
+        options.disorder_ms,
+    ))?;
+    Ok(Input {
+        topic,
+        records: written + closing,
+        answer,
+    })
+}
+
+/// Ours and the peer, in turns.
+async fn systems(ground: &Ground<'_>, guarantee: Guarantee, keys: u64) -> Result<()> {
+    let options = ground.options;
+    let [ours, peer] = [System::Ours, System::Peer].map(|system| options.leg(system, guarantee));
+    let mut pairs = Vec::new();
+    for _ in 0..options.rounds {
+        let mut figures = Vec::new();
+        for leg in [ours, peer, peer, ours] {
+            if options.systems.contains(&leg.system) {
+                figures.push((leg, run(ground, leg, keys).await?));
+            }
+        }
+        pairs.extend(in_pairs(&figures, ours));
+    }
+    compare(
+        &format!(
+            "{keys} keys, {guarantee}, {}/{}",
+            System::Ours,
+            System::Peer
+        ),
+        &pairs,
+        options,
+    )
+}
+
+/// Both guarantees of ours, in turns, with the same commit interval.
+async fn guarantees(ground: &Ground<'_>, keys: u64) -> Result<()> {
+    let options = ground.options;
+    let [once, exactly] = [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce].map(|guarantee| Leg {
+        commit_interval_ms: options.interval(Guarantee::AtLeastOnce),
+        ..options.leg(System::Ours, guarantee)
+    });
+    let mut pairs = Vec::new();
+    for _ in 0..options.guarantee_rounds {
+        let mut figures = Vec::new();
+        for leg in [once, exactly, exactly, once] {
+            figures.push((leg, run(ground, leg, keys).await?));
+        }
+        pairs.extend(in_pairs(&figures, once));
+    }
+    compare(
+        &format!(
+            "{keys} keys, {}, at least once/exactly once with the same commit interval",
+            System::Ours
+        ),
+        &pairs,
+        options,
+    )
+}
+
+async fn run(ground: &Ground<'_>, leg: Leg, keys: u64) -> Result<Figures> {
+    let figures = ground.run(leg).await?;
+    say(&format!("{keys} keys, {leg}: {figures}"))?;
+    Ok(figures)
+}
+
+/// First with second, third with fourth; `first` names the side that comes first in a pair.
+fn in_pairs(figures: &[(Leg, Figures)], first: Leg) -> Vec<(Figures, Figures)> {
+    figures
+        .chunks_exact(2)
+        .filter_map(|pair| match pair {
+            [(leg, a), (other, b)] if leg != other && *leg == first => Some((a.clone(), b.clone())),
+            [(leg, b), (other, a)] if leg != other => Some((a.clone(), b.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Median and span of the quotients of pairs in which both legs were steady.
+fn compare(what: &str, pairs: &[(Figures, Figures)], options: &Options) -> Result<()> {
+    let steady: Vec<_> = pairs
+        .iter()
+        .filter(|(a, b)| options.quick || (a.is_steady() && b.is_steady()))
+        .collect();
+    if steady.is_empty() {
+        return say(&format!("{what}: no pair of steady legs, so no ratio"));
+    }
+    let ratio = |of: fn(&Figures) -> f64| {
+        let quotients = steady.iter().map(|(a, b)| of(a) / of(b)).collect();
+        Spread::of(quotients)
+    };
+    say(&format!(
+        "{what}, {} of {} pairs: events per CPU-second {}, events per second {}, peak memory {}{}",
+        steady.len(),
+        pairs.len(),
+        ratio(Figures::per_cpu_second),
+        ratio(Figures::per_second),
+        ratio(|figures| figures.used.peak_mib),
+        if options.quick {
+            " (a quick run: no claim about speed)"
+        } else {
+            ""
+        },
+    ))
+}
+
+struct Spread {
+    low: f64,
+    median: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of(mut all: Vec<f64>) -> Self {
+        all.sort_by(f64::total_cmp);
+        let at = |place: usize| all.get(place).copied().unwrap_or(f64::NAN);
+        let last = all.len().saturating_sub(1);
+        Self {
+            low: at(0),
+            median: f64::midpoint(at(last / 2), at(last.div_ceil(2))),
+            high: at(last),
+        }
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.3} ({:.3} to {:.3})",
+            self.median, self.low, self.high
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_the_median_of_an_even_and_an_odd_number_of_values() {
+        assert!((Spread::of(vec![4.0, 1.0, 2.0]).median - 2.0).abs() < 1e-9);
+        assert!((Spread::of(vec![4.0, 1.0, 3.0, 2.0]).median - 2.5).abs() < 1e-9);
+    }
+}
