@@ -177,7 +177,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} windows, {} results, {} repeated, {} missing, {} wrong, {} too much, checksum {:016x} (generator {:016x})",
+            "{} windows, {} results, {} repeated, {} missing, {} wrong, {} too much, checksum {:016x} (the generator's {:016x})",
             self.windows,
             self.rows,
             self.repeated,

@@ -1,5 +1,6 @@
 //! How long a commit takes while nothing else happens.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -69,13 +70,18 @@ pub(super) async fn measure(bed: &Bed, options: &Options, guarantee: Guarantee) 
     );
     let folder = TempDir::new()?;
     let address = format!("127.0.0.1:{}", free_port()?);
-    let mut worker = ours::plan(bed, &app, folder.path(), options)?
+    let plan = ours::plan(bed, &app, folder.path(), options)?
         .argument("--listen")
-        .argument(&address)
-        .start()?;
-    let url = format!("http://{address}/metrics");
+        .argument(&address);
+    let mut worker = plan.start()?;
+    let gauge = Gauge {
+        url: format!("http://{address}/metrics"),
+        token: plan.state().join("control.token"),
+    };
     let tasks = f64::from(options.partitions);
-    let mut before = until(&mut worker, &url, |commits| commits.running >= tasks).await?;
+    let mut before = gauge
+        .until(&mut worker, |commits| commits.running >= tasks)
+        .await?;
     let tenant = (0..)
         .find(|number| {
             partition_of(
@@ -91,7 +97,9 @@ pub(super) async fn measure(bed: &Bed, options: &Options, guarantee: Guarantee) 
         topics
             .kafka()
             .produce(&input, [Record::from(event)], None)?;
-        let after = until(&mut worker, &url, |commits| commits.count > before.count).await?;
+        let after = gauge
+            .until(&mut worker, |commits| commits.count > before.count)
+            .await?;
         // the first opens files and connections
         if after.count - before.count > 1.0 {
             merged += 1;
@@ -120,24 +128,42 @@ pub(super) async fn measure(bed: &Bed, options: &Options, guarantee: Guarantee) 
     ))
 }
 
-async fn until(
-    worker: &mut Running,
-    url: &str,
-    reached: impl Fn(&Commits) -> bool,
-) -> Result<Commits> {
-    let deadline = Instant::now() + WITHIN;
-    loop {
-        // refused while the worker starts
-        if let Ok(answer) = reqwest::get(url).await {
-            let commits = read(&answer.error_for_status()?.text().await?)?;
-            if reached(&commits) {
-                return Ok(commits);
+/// Where the worker tells its numbers.
+struct Gauge {
+    url: String,
+    token: PathBuf,
+}
+
+impl Gauge {
+    async fn read(&self) -> Result<Commits> {
+        let token = std::fs::read_to_string(&self.token)?;
+        let request = reqwest::Client::new()
+            .get(&self.url)
+            .bearer_auth(token.trim());
+        read(&request.send().await?.error_for_status()?.text().await?)
+    }
+
+    async fn until(
+        &self,
+        worker: &mut Running,
+        reached: impl Fn(&Commits) -> bool,
+    ) -> Result<Commits> {
+        let deadline = Instant::now() + WITHIN;
+        loop {
+            // refused while the worker starts
+            let refusal = match self.read().await {
+                Ok(commits) if reached(&commits) => return Ok(commits),
+                Ok(commits) => format!("{commits:?}"),
+                Err(error) => format!("{error:#}"),
+            };
+            if !worker.is_alive()? || Instant::now() > deadline {
+                bail!(
+                    "no commit in time; last {refusal}:\n{}",
+                    tail(&worker.output(), 40)
+                );
             }
+            tokio::time::sleep(LOOK).await;
         }
-        if !worker.is_alive()? || Instant::now() > deadline {
-            bail!("no commit in time:\n{}", tail(&worker.output(), 40));
-        }
-        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -59,8 +59,8 @@ pub(super) struct Figures {
     pub(super) seconds: f64,
     pub(super) used: Usage,
     /// Events per CPU-second between 30 % and 95 % of the records.
-    warm: Option<f64>,
-    broker_cpu_seconds: f64,
+    pub(super) warm: Option<f64>,
+    pub(super) broker_cpu_seconds: f64,
     calibration: (f64, f64),
     verdict: Verdict,
 }

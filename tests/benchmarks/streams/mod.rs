@@ -5,6 +5,7 @@ mod calibrate;
 mod latency;
 mod leg;
 mod ours;
+mod report;
 
 use std::fmt;
 use std::process::Command;
@@ -156,6 +157,11 @@ impl Options {
         })
     }
 
+    /// Whether a leg counts.
+    fn counts(&self, figures: &Figures) -> bool {
+        self.quick || figures.is_steady()
+    }
+
     fn leg(&self, system: System, guarantee: Guarantee) -> Leg {
         Leg {
             system,
@@ -170,6 +176,11 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
     describe(&bed.program("turbine-worker"))?;
     let java = process::attempt(Command::new("java").arg("-version"))?;
     say(java.stderr.lines().nth(1).unwrap_or("unknown Java"))?;
+    // first, while the broker has nothing to do from before
+    if options.commits > 0 && options.systems.contains(&System::Ours) {
+        latency::measure(&bed, options, Guarantee::ExactlyOnce).await?;
+    }
+    let mut legs = Vec::new();
     for keys in &options.keys {
         let topics = Topics::new(&bed, "bench");
         let input = load(&topics, options, *keys).await?;
@@ -185,16 +196,13 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
             say(&format!("peer: {command:?}"))?;
         }
         for guarantee in &options.guarantees {
-            systems(&ground, *guarantee, *keys).await?;
+            legs.extend(systems(&ground, *guarantee, *keys).await?);
         }
         if options.systems.contains(&System::Ours) && options.guarantees.len() > 1 {
-            guarantees(&ground, *keys).await?;
+            legs.extend(guarantees(&ground, *keys).await?);
         }
     }
-    if options.commits > 0 && options.systems.contains(&System::Ours) {
-        latency::measure(&bed, options, Guarantee::ExactlyOnce).await?;
-    }
-    Ok(())
+    report::table(&legs, options)
 }
 
 async fn load(topics: &Topics, options: &Options, keys: u64) -> Result<Input> {
@@ -240,10 +248,15 @@ async fn load(topics: &Topics, options: &Options, keys: u64) -> Result<Input> {
 }
 
 /// Ours and the peer, in turns.
-async fn systems(ground: &Ground<'_>, guarantee: Guarantee, keys: u64) -> Result<()> {
+async fn systems(
+    ground: &Ground<'_>,
+    guarantee: Guarantee,
+    keys: u64,
+) -> Result<Vec<(u64, Leg, Figures)>> {
     let options = ground.options;
     let [ours, peer] = [System::Ours, System::Peer].map(|system| options.leg(system, guarantee));
     let mut pairs = Vec::new();
+    let mut all = Vec::new();
     for _ in 0..options.rounds {
         let mut figures = Vec::new();
         for leg in [ours, peer, peer, ours] {
@@ -251,9 +264,14 @@ async fn systems(ground: &Ground<'_>, guarantee: Guarantee, keys: u64) -> Result
                 figures.push((leg, run(ground, leg, keys).await?));
             }
         }
-        pairs.extend(in_pairs(&figures, ours));
+        pairs.extend(report::in_pairs(&figures, ours));
+        all.extend(
+            figures
+                .into_iter()
+                .map(|(leg, figures)| (keys, leg, figures)),
+        );
     }
-    compare(
+    report::compare(
         &format!(
             "{keys} keys, {guarantee}, {}/{}",
             System::Ours,
@@ -261,116 +279,44 @@ async fn systems(ground: &Ground<'_>, guarantee: Guarantee, keys: u64) -> Result
         ),
         &pairs,
         options,
-    )
+    )?;
+    Ok(all)
 }
 
 /// Both guarantees of ours, in turns, with the same commit interval.
-async fn guarantees(ground: &Ground<'_>, keys: u64) -> Result<()> {
+async fn guarantees(ground: &Ground<'_>, keys: u64) -> Result<Vec<(u64, Leg, Figures)>> {
     let options = ground.options;
     let [once, exactly] = [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce].map(|guarantee| Leg {
         commit_interval_ms: options.interval(Guarantee::AtLeastOnce),
         ..options.leg(System::Ours, guarantee)
     });
     let mut pairs = Vec::new();
+    let mut all = Vec::new();
     for _ in 0..options.guarantee_rounds {
         let mut figures = Vec::new();
         for leg in [once, exactly, exactly, once] {
             figures.push((leg, run(ground, leg, keys).await?));
         }
-        pairs.extend(in_pairs(&figures, once));
+        pairs.extend(report::in_pairs(&figures, once));
+        all.extend(
+            figures
+                .into_iter()
+                .map(|(leg, figures)| (keys, leg, figures)),
+        );
     }
-    compare(
+    report::compare(
         &format!(
             "{keys} keys, {}, at least once/exactly once with the same commit interval",
             System::Ours
         ),
         &pairs,
         options,
-    )
+    )?;
+    Ok(all)
 }
 
 async fn run(ground: &Ground<'_>, leg: Leg, keys: u64) -> Result<Figures> {
     let figures = ground.run(leg).await?;
     say(&format!("{keys} keys, {leg}: {figures}"))?;
     Ok(figures)
-}
-
-/// First with second, third with fourth; `first` names the side that comes first in a pair.
-fn in_pairs(figures: &[(Leg, Figures)], first: Leg) -> Vec<(Figures, Figures)> {
-    figures
-        .chunks_exact(2)
-        .filter_map(|pair| match pair {
-            [(leg, a), (other, b)] if leg != other && *leg == first => Some((a.clone(), b.clone())),
-            [(leg, b), (other, a)] if leg != other => Some((a.clone(), b.clone())),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Median and span of the quotients of pairs in which both legs were steady.
-fn compare(what: &str, pairs: &[(Figures, Figures)], options: &Options) -> Result<()> {
-    let steady: Vec<_> = pairs
-        .iter()
-        .filter(|(a, b)| options.quick || (a.is_steady() && b.is_steady()))
-        .collect();
-    if steady.is_empty() {
-        return say(&format!("{what}: no pair of steady legs, so no ratio"));
-    }
-    let ratio = |of: fn(&Figures) -> f64| {
-        let quotients = steady.iter().map(|(a, b)| of(a) / of(b)).collect();
-        Spread::of(quotients)
-    };
-    say(&format!(
-        "{what}, {} of {} pairs: events per CPU-second {}, events per second {}, peak memory {}{}",
-        steady.len(),
-        pairs.len(),
-        ratio(Figures::per_cpu_second),
-        ratio(Figures::per_second),
-        ratio(|figures| figures.used.peak_mib),
-        if options.quick {
-            " (a quick run: no claim about speed)"
-        } else {
-            ""
-        },
-    ))
-}
-
-struct Spread {
-    low: f64,
-    median: f64,
-    high: f64,
-}
-
-impl Spread {
-    fn of(mut all: Vec<f64>) -> Self {
-        all.sort_by(f64::total_cmp);
-        let at = |place: usize| all.get(place).copied().unwrap_or(f64::NAN);
-        let last = all.len().saturating_sub(1);
-        Self {
-            low: at(0),
-            median: f64::midpoint(at(last / 2), at(last.div_ceil(2))),
-            high: at(last),
-        }
-    }
-}
-
-impl fmt::Display for Spread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.3} ({:.3} to {:.3})",
-            self.median, self.low, self.high
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_spread_has_the_median_of_an_even_and_an_odd_number_of_values() {
-        assert!((Spread::of(vec![4.0, 1.0, 2.0]).median - 2.0).abs() < 1e-9);
-        assert!((Spread::of(vec![4.0, 1.0, 3.0, 2.0]).median - 2.5).abs() < 1e-9);
-    }
 }
