@@ -12,7 +12,12 @@ what=${1:-}
 [ $# -eq 0 ] || shift
 cd "$ROOT"
 case $what in
-  worker | streams) parts=(kafka) up=("$BED/kafka.sh" up) ;;
+  worker) parts=(kafka) up=("$BED/kafka.sh" up) ;;
+  streams)
+    # a broker that collects garbage all the time would take the processor from both; one that runs already stays as it is
+    export TURBINE_BED_KAFKA_HEAP=${TURBINE_BED_KAFKA_HEAP:-1g}
+    parts=(kafka) up=("$BED/kafka.sh" up)
+    ;;
   placement)
     "$BED/packages.sh" build
     build_programs

@@ -82,6 +82,11 @@ impl Answer {
             rows += 1;
             Ok(())
         })?;
+        Ok(self.judge(rows, &last))
+    }
+
+    /// `last`: the last row of each window, of `rows` in all.
+    fn judge(&self, rows: usize, last: &HashMap<Pane, Totals>) -> Verdict {
         let wrong = last
             .iter()
             .filter(|(pane, totals)| self.0.get(pane).is_some_and(|wanted| wanted != *totals))
@@ -90,7 +95,7 @@ impl Answer {
             .keys()
             .filter(|pane| !self.0.contains_key(pane))
             .count();
-        Ok(Verdict {
+        Verdict {
             windows: self.0.len(),
             rows,
             repeated: rows - last.len(),
@@ -98,8 +103,8 @@ impl Answer {
             wrong,
             extra,
             wanted: checksum(&self.0),
-            found: checksum(&last),
-        })
+            found: checksum(last),
+        }
     }
 }
 
@@ -218,6 +223,44 @@ mod tests {
         assert_eq!((pane(1, 120_000).count, pane(1, 120_000).sum), (1, Some(7)));
         assert_eq!((pane(2, 60_000).count, pane(2, 60_000).sum), (1, None));
         assert_eq!(answer.windows(), 3);
+    }
+
+    #[test]
+    fn only_an_exact_output_passes_and_repeats_only_at_least_once() {
+        let mut answer = Answer::default();
+        answer.add(&event(1, 60_000, "5")).unwrap();
+        answer.add(&event(2, 60_000, "6")).unwrap();
+        let passes = |rows, change: fn(&mut HashMap<Pane, Totals>), each_once| {
+            let mut last = answer.0.clone();
+            change(&mut last);
+            answer.judge(rows, &last).check(each_once).is_ok()
+        };
+        assert!(passes(2, |_| {}, true));
+        assert!(passes(3, |_| {}, false), "the last row counts");
+        assert!(!passes(3, |_| {}, true), "there twice");
+        for each_once in [false, true] {
+            let missing =
+                |last: &mut HashMap<Pane, Totals>| last.retain(|pane, _| pane.tenant != 1);
+            assert!(!passes(1, missing, each_once));
+            assert!(!passes(
+                2,
+                |last| last.values_mut().for_each(|each| each.count += 1),
+                each_once
+            ));
+            assert!(!passes(
+                2,
+                |last| last.values_mut().for_each(|each| each.sum = None),
+                each_once
+            ));
+            let extra = |last: &mut HashMap<Pane, Totals>| {
+                let pane = Pane {
+                    tenant: 3,
+                    start_ms: 60_000,
+                };
+                last.insert(pane, Totals::default());
+            };
+            assert!(!passes(3, extra, each_once));
+        }
     }
 
     #[test]

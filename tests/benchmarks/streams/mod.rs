@@ -10,7 +10,7 @@ mod report;
 use std::fmt;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use turbine_tests::bed::Bed;
 use turbine_tests::events::EventPlan;
@@ -23,7 +23,6 @@ use answer::Answer;
 use leg::{Figures, Ground, Input, Leg};
 
 #[derive(Debug, Args)]
-#[expect(clippy::struct_field_names, reason = "named as on the command line")]
 pub(crate) struct Options {
     /// A run of about two minutes that shows that everything works; its times say nothing
     #[arg(long)]
@@ -175,7 +174,11 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
     let bed = Bed::from_env()?;
     describe(&bed.program("turbine-worker"))?;
     let java = process::attempt(Command::new("java").arg("-version"))?;
-    say(java.stderr.lines().nth(1).unwrap_or("unknown Java"))?;
+    say(&format!(
+        "peer: {}, {}",
+        version(&bed)?,
+        java.stderr.lines().nth(1).unwrap_or("unknown Java")
+    ))?;
     // first, while the broker has nothing to do from before
     if options.commits > 0 && options.systems.contains(&System::Ours) {
         latency::measure(&bed, options, Guarantee::ExactlyOnce).await?;
@@ -193,7 +196,7 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
         if options.systems.contains(&System::Peer) {
             let leg = options.leg(System::Peer, Guarantee::AtLeastOnce);
             let command = ground.peer(leg, "NAME", "OUTPUT", std::path::Path::new("FOLDER"))?;
-            say(&format!("peer: {command:?}"))?;
+            say(&format!("the peer's command: {command:?}"))?;
         }
         for guarantee in &options.guarantees {
             legs.extend(systems(&ground, *guarantee, *keys).await?);
@@ -203,6 +206,17 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
         }
     }
     report::table(&legs, options)
+}
+
+/// The peer's version is in the name of its file.
+fn version(bed: &Bed) -> Result<String> {
+    for file in std::fs::read_dir(&bed.kafka_libs)? {
+        let name = file?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("kafka-streams-") {
+            return Ok(name.trim_end_matches(".jar").to_owned());
+        }
+    }
+    bail!("no Kafka Streams in {}", bed.kafka_libs.display())
 }
 
 async fn load(topics: &Topics, options: &Options, keys: u64) -> Result<Input> {

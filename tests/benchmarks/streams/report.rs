@@ -58,6 +58,10 @@ pub(super) fn in_pairs(figures: &[(Leg, Figures)], first: Leg) -> Vec<(Figures, 
 
 /// Median and span of the quotients of pairs in which both legs were steady.
 pub(super) fn compare(what: &str, pairs: &[(Figures, Figures)], options: &Options) -> Result<()> {
+    if pairs.is_empty() {
+        // one system alone
+        return Ok(());
+    }
     let steady: Vec<_> = pairs
         .iter()
         .filter(|(a, b)| options.counts(a) && options.counts(b))
