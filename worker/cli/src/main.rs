@@ -1,5 +1,5 @@
 //! `turbine-cli`: checks and explains `TurbineApp` files, predicts and proves where keys lie, writes records to the right
-//! place. Installed as `kubectl-turbine` it is `kubectl turbine`.
+//! place, puts dead letters back. Installed as `kubectl-turbine` it is `kubectl turbine`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 mod assignment;
 mod broker;
 mod crds;
+mod dlq;
 mod documents;
 mod explain;
 mod form;
@@ -23,13 +24,14 @@ mod validate;
 mod yaml11;
 
 use assignment::AssignmentVerb;
+use dlq::DlqVerb;
 use patient::Patient;
 use placement::PlacementVerb;
 use produce::ProduceArgs;
 
 /// Check, explain and install `TurbineApps`; predict, prove and compare placements.
 ///
-/// `placement verify` and `produce` need a broker, `placement clear` of a running app needs its cluster; nothing else needs
+/// `placement verify`, `produce` and `dlq` need a broker, `placement clear` of a running app needs its cluster; nothing else needs
 /// either.
 #[derive(Debug, Parser)]
 #[command(
@@ -45,6 +47,8 @@ Examples:
   turbine-cli placement verify --bootstrap kafka:9092 --topic events
   turbine-cli placement clear fraud --namespace payments
   turbine-cli produce --bootstrap kafka:9092 --topic events --file events.tsv
+  turbine-cli dlq list --bootstrap kafka:9092 --topic events-dlq
+  turbine-cli dlq replay --bootstrap kafka:9092 --topic events-dlq --since 2h --dry-run
   turbine-cli assignment simulate --topic orders:12 --topic payments:12 --members 3"
 )]
 struct Cli {
@@ -111,6 +115,9 @@ Examples:
   turbine-cli produce --bootstrap kafka:9092 --topic events --key-type int64 --file numbered.tsv    keys of 8 bytes
   turbine-cli produce --bootstrap kafka:9092 --topic events --key-encoding hex --file binary.tsv")]
     Produce(ProduceArgs),
+    /// Look at dead letters, and write them back to where they came from
+    #[command(subcommand, arg_required_else_help = true)]
+    Dlq(DlqVerb),
     /// Compare ways to share out partitions
     #[command(subcommand, arg_required_else_help = true)]
     Assignment(AssignmentVerb),
@@ -121,7 +128,7 @@ impl Verb {
     fn failure(&self) -> u8 {
         match self {
             Self::Validate { .. } | Self::Explain { .. } | Self::Crds => 1,
-            Self::Placement(_) | Self::Produce(_) | Self::Assignment(_) => UNDECIDED,
+            Self::Placement(_) | Self::Produce(_) | Self::Dlq(_) | Self::Assignment(_) => UNDECIDED,
         }
     }
 }
@@ -139,6 +146,7 @@ fn main() -> ExitCode {
         Verb::Crds => crds::run(&mut out),
         Verb::Placement(verb) => placement::run(verb, &mut out, &mut err),
         Verb::Produce(arguments) => produce::run(arguments, &mut out, &mut err),
+        Verb::Dlq(verb) => dlq::run(verb, &mut out, &mut err),
         Verb::Assignment(verb) => assignment::run(verb, &mut out),
     };
     match done {

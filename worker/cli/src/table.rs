@@ -9,6 +9,7 @@ const BAR: u64 = 40;
 /// the left, the others are numbers; a last column without a heading is a remark.
 #[derive(Debug)]
 pub(crate) struct Table {
+    numbers: bool,
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -16,8 +17,17 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(headings: &[&str]) -> Self {
         Self {
+            numbers: true,
             headings: headings.iter().map(|text| (*text).to_owned()).collect(),
             rows: Vec::new(),
+        }
+    }
+
+    /// A table in which every column is text.
+    pub(crate) fn of_text(headings: &[&str]) -> Self {
+        Self {
+            numbers: false,
+            ..Self::new(headings)
         }
     }
 
@@ -44,7 +54,7 @@ impl Table {
                     line.push_str("  ");
                 }
                 let room = " ".repeat(width.saturating_sub(cell.chars().count()));
-                let (before, after) = if at == 0 || remark {
+                let (before, after) = if at == 0 || remark || !self.numbers {
                     ("", room.as_str())
                 } else {
                     (room.as_str(), "")

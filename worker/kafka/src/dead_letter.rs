@@ -86,10 +86,7 @@ where
     /// The headers this dead letter is written with.
     #[must_use]
     pub fn headers(&self) -> DeadLetterHeaders {
-        let mut headers: Vec<_> = self
-            .headers
-            .clone()
-            .filter(|(name, _)| !name.starts_with(DLQ_HEADER_PREFIX.as_bytes()))
+        let mut headers: Vec<_> = without_ours(self.headers.clone())
             .map(|(name, value)| (name.to_vec(), value.map(<[u8]>::to_vec)))
             .collect();
         headers.extend([
@@ -102,6 +99,59 @@ where
         ]);
         DeadLetterHeaders(headers)
     }
+}
+
+/// What the headers of a dead letter say about it, as text; `None` where one is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The topic it came from.
+    pub topic: Option<String>,
+    /// The partition it came from.
+    pub partition: Option<i32>,
+    /// Its offset there.
+    pub offset: Option<i64>,
+    /// In which phase it failed.
+    pub phase: Option<String>,
+    /// Why.
+    pub error: Option<String>,
+    /// Which subscription could not use it.
+    pub subscription: Option<String>,
+    /// How large its value was, if that had to be left out.
+    pub value_dropped: Option<u64>,
+}
+
+impl Origin {
+    /// Reads a record's headers. A record that is no dead letter says nothing.
+    #[must_use]
+    pub fn of<'a>(headers: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>) -> Self {
+        let mut origin = Self::default();
+        for (name, value) in headers {
+            let (Some(name), Some(value)) =
+                (name.strip_prefix(DLQ_HEADER_PREFIX.as_bytes()), value)
+            else {
+                continue;
+            };
+            let text = String::from_utf8_lossy(value).into_owned();
+            match name {
+                b"source_topic" => origin.topic = Some(text),
+                b"source_partition" => origin.partition = text.parse().ok(),
+                b"source_offset" => origin.offset = text.parse().ok(),
+                b"phase" => origin.phase = Some(text),
+                b"error" => origin.error = Some(text),
+                b"worker" => origin.subscription = Some(text),
+                b"value_dropped_bytes" => origin.value_dropped = text.parse().ok(),
+                _ => {}
+            }
+        }
+        origin
+    }
+}
+
+/// The headers that a record had before it became a dead letter.
+pub fn without_ours<'a>(
+    headers: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
+    headers.filter(|(name, _)| !name.starts_with(DLQ_HEADER_PREFIX.as_bytes()))
 }
 
 #[cfg(test)]
@@ -173,5 +223,28 @@ mod tests {
         let read_back: Vec<Header<'_>> = first.iter().collect();
         let second = letter(&read_back, &topic, &subscription).headers();
         assert_eq!(second, first);
+    }
+
+    #[test]
+    fn what_a_dead_letter_was_written_with_is_read_back() {
+        let original: Vec<Header<'_>> =
+            vec![(b"t", Some(b"1")), (b"t", None), (b"\xff", Some(b""))];
+        let (topic, subscription) = ("in".parse().unwrap(), "s".parse().unwrap());
+        let headers = letter(&original, &topic, &subscription).headers();
+        let expected = Origin {
+            topic: Some("in".to_owned()),
+            partition: Some(3),
+            offset: Some(42),
+            phase: Some("deserialize".to_owned()),
+            error: Some("cut off".to_owned()),
+            subscription: Some("s".to_owned()),
+            value_dropped: None,
+        };
+        assert_eq!(Origin::of(headers.iter()), expected);
+        let own: Vec<Header<'_>> = without_ours(headers.iter()).collect();
+        assert_eq!(own, original);
+        let headers = headers.without_value(77);
+        assert_eq!(Origin::of(headers.iter()).value_dropped, Some(77));
+        assert_eq!(Origin::of(original.iter().copied()), Origin::default());
     }
 }

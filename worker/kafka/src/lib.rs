@@ -28,13 +28,15 @@ pub use admin::{
 pub use batch::{Headers, RecordBatch, Timestamp};
 pub use client::LinkHealth;
 pub use consume::PartitionReader;
-pub use dead_letter::{DLQ_HEADER_PREFIX, DeadLetter, DeadLetterHeaders, Phase};
+pub use dead_letter::{
+    DLQ_HEADER_PREFIX, DeadLetter, DeadLetterHeaders, Origin, Phase, without_ours,
+};
 pub use error::KafkaError;
 pub use mock::EmbeddedBroker;
 pub use output::{OutputBatch, Parts, Rejected};
 pub use produce::{Abandon, OutputProducer, OutputTopic};
 pub use properties::{PropertyRefusal, check_properties};
-pub use scan::{Seen, TopicScan};
+pub use scan::{Seen, SeenHeaders, TopicScan};
 pub use settings::{
     ClientCertificate, KafkaSettings, Mechanism, QueueBudget, Sasl, Secret, TRANSACTION_TIMEOUT_MS,
     Tls,

@@ -13,7 +13,7 @@ use turbine_protocol::{TopicName, TransactionalId};
 
 use crate::admin::partition_count;
 use crate::client::{Context, LinkHealth};
-use crate::dead_letter::{DeadLetter, DeadLetterHeaders};
+use crate::dead_letter::DeadLetter;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, ProduceBuffer, TopicHandle};
 use crate::output::{OutputBatch, Parts, Rejected};
@@ -301,21 +301,26 @@ impl OutputProducer {
         H: Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
     {
         let headers = letter.headers();
-        match self.produce_with_headers(topic, letter.key, letter.value, &headers) {
+        match self.produce_record(topic, letter.key, letter.value, headers.iter()) {
             Err(KafkaError::RecordTooLarge { .. }) if letter.value.is_some() => {
                 let headers = headers.without_value(letter.value.map_or(0, <[u8]>::len));
-                self.produce_with_headers(topic, letter.key, None, &headers)
+                self.produce_record(topic, letter.key, None, headers.iter())
             }
             other => other,
         }
     }
 
-    fn produce_with_headers(
+    /// Writes one record with its headers, in their order. It is placed like an output.
+    ///
+    /// # Errors
+    /// If a record written earlier failed, or the client does not take this one: of these,
+    /// [`KafkaError::RecordTooLarge`] leaves the producer as it is.
+    pub fn produce_record<'h>(
         &mut self,
         topic: &OutputTopic,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
-        headers: &DeadLetterHeaders,
+        headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>,
     ) -> Result<(), KafkaError> {
         self.check()?;
         let partition = Self::place(topic)?.of(key);
@@ -325,7 +330,7 @@ impl OutputProducer {
             partition,
             key,
             value,
-            headers.iter(),
+            headers,
             None,
         )
         .map_err(

@@ -15,10 +15,11 @@ use turbine_protocol::{LogBounds, Offset, TopicName};
 use crate::client::{AFTERWARDS, Context, serve};
 use crate::consume::one;
 use crate::error::{Doing, KafkaError, Resource};
+use crate::ffi::Borrowed;
 use crate::settings::{KafkaSettings, QueueBudget};
 
 /// A record that a scan came by.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Seen<'a> {
     /// Where it lies.
     pub partition: Partition,
@@ -26,6 +27,29 @@ pub struct Seen<'a> {
     pub offset: Offset,
     /// Its key; `None` if it has none, which is not the empty key.
     pub key: Option<&'a [u8]>,
+    /// Its value; `None` if it is null, which is not an empty one.
+    pub value: Option<&'a [u8]>,
+    /// Its time in milliseconds since the Unix epoch, if it has one.
+    pub time: Option<i64>,
+    /// Its headers, in its order, repeats included.
+    pub headers: SeenHeaders<'a>,
+}
+
+/// Headers of one record that a scan came by: name, and value if it is not null.
+#[derive(Debug, Clone)]
+pub struct SeenHeaders<'a> {
+    message: Option<Borrowed<'a>>,
+    at: usize,
+}
+
+impl<'a> Iterator for SeenHeaders<'a> {
+    type Item = (&'a [u8], Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let header = self.message?.header(self.at)?;
+        self.at += 1;
+        Some(header)
+    }
 }
 
 /// What is still to be read of a stretch.
@@ -159,6 +183,12 @@ impl TopicScan {
                             partition,
                             offset,
                             key: message.key(),
+                            value: message.payload(),
+                            time: message.timestamp().to_millis(),
+                            headers: SeenHeaders {
+                                message: Borrowed::of(&message),
+                                at: 0,
+                            },
                         });
                     }
                     let next = offset.next().min(rest.end).max(rest.next);

@@ -17,7 +17,7 @@ use rdkafka::producer::DefaultProducerContext;
 use rdkafka_sys as sys;
 
 pub(crate) use produce::{ProduceBuffer, TopicHandle, flush, produce_with_headers, queued};
-pub(crate) use read::{Message, PartitionQueue, cached_watermarks, commit};
+pub(crate) use read::{Borrowed, Message, PartitionQueue, cached_watermarks, commit};
 pub(crate) use transaction::{
     TransactionError, begin as begin_transaction, commit as commit_transaction,
     init as init_transactions, send_offsets,

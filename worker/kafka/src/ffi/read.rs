@@ -1,12 +1,14 @@
 //! Reading a partition and committing its offset.
 
 use std::ffi::{CString, c_char, c_void};
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka_sys as sys;
 
@@ -135,9 +137,25 @@ impl Message {
 
     /// The header at `index`, in the record's order; parsed at the first call.
     pub(crate) fn header(&self, index: usize) -> Option<(&[u8], Option<&[u8]>)> {
+        Borrowed(self.0, PhantomData).header(index)
+    }
+}
+
+/// A message that somebody else owns. Like its owner it stays on its thread, as headers are parsed into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Borrowed<'a>(NonNull<sys::rd_kafka_message_t>, PhantomData<&'a ()>);
+
+impl<'a> Borrowed<'a> {
+    pub(crate) fn of(message: &'a BorrowedMessage<'_>) -> Option<Self> {
+        NonNull::new(message.ptr()).map(|message| Self(message, PhantomData))
+    }
+
+    /// The header at `index`, in the record's order; parsed at the first call. Its bytes are given as they are: the safe
+    /// crate wants names to be UTF-8 and panics where one is not.
+    pub(crate) fn header(self, index: usize) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         let mut headers = ptr::null_mut();
-        // SAFETY: the message is live. The first call parses the headers into the message; no
-        // other thread is at it, as `Message` is not `Sync`.
+        // SAFETY: the message is live for `'a`. The first call parses the headers into the message; no
+        // other thread is at it, as neither `Message` nor this is `Sync`.
         let found = unsafe { sys::rd_kafka_message_headers(self.0.as_ptr(), &raw mut headers) };
         if code(found).is_err() || headers.is_null() {
             return None;
