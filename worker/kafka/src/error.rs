@@ -7,6 +7,8 @@ use thiserror::Error;
 use turbine_keygroups::Partition;
 use turbine_protocol::{Category, Fault, LogBounds, Offset, TopicName};
 
+use crate::admin::{MissingRight, listed};
+
 /// A fault at the broker or on the way to it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KafkaError {
@@ -35,6 +37,15 @@ pub enum KafkaError {
         operation: &'static str,
         /// On what.
         resource: String,
+    },
+    /// Rights are missing that the task will need.
+    #[error(
+        "these rights are missing: {}: grant them to the app's Kafka user",
+        listed(missing)
+    )]
+    RightsMissing {
+        /// All of them.
+        missing: Vec<MissingRight>,
     },
     /// The topic does not exist.
     #[error("topic `{topic}` does not exist: create it, or correct its name")]
@@ -173,6 +184,7 @@ impl Fault for KafkaError {
             Self::Unreachable { .. }
             | Self::Authentication { .. }
             | Self::NotAllowed { .. }
+            | Self::RightsMissing { .. }
             | Self::TopicMissing { .. }
             | Self::PartitionMissing { .. }
             | Self::CountNotSeen { .. }
@@ -194,7 +206,7 @@ impl Fault for KafkaError {
         match self {
             Self::Unreachable { .. } => "KafkaUnreachable",
             Self::Authentication { .. } => "KafkaAuthenticationFailed",
-            Self::NotAllowed { .. } => "KafkaRightMissing",
+            Self::NotAllowed { .. } | Self::RightsMissing { .. } => "KafkaRightMissing",
             Self::TopicMissing { .. } => "TopicMissing",
             Self::PartitionMissing { .. } => "PartitionMissing",
             Self::TopicRefused { .. } => "TopicRefused",
@@ -218,6 +230,7 @@ impl Fault for KafkaError {
             Self::Unreachable { .. }
             | Self::Authentication { .. }
             | Self::NotAllowed { .. }
+            | Self::RightsMissing { .. }
             | Self::TopicMissing { .. }
             | Self::CountNotSeen { .. }
             | Self::NotAcknowledged { .. }

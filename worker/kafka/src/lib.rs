@@ -22,8 +22,8 @@ mod settings;
 mod transaction;
 
 pub use admin::{
-    Admin, Broker, CommittedOffset, CreateOutcome, DeleteOutcome, NewTopic, TopicLayout,
-    TopicPresence,
+    Admin, Broker, CommittedOffset, CreateOutcome, DeleteOutcome, MissingRight, NeededRights,
+    NewTopic, Right, TopicLayout, TopicPresence,
 };
 pub use batch::{Headers, RecordBatch, Timestamp};
 pub use client::LinkHealth;

@@ -22,6 +22,11 @@ use crate::settings::{KafkaSettings, QueueBudget};
 /// How often a topic that grew is noticed.
 const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// What Kafka's format adds to key, value and headers of a record that is alone in its batch, at most: 61 bytes of the batch,
+/// and lengths, times and attributes as numbers of variable length.
+const FRAME: usize = 61 + 36;
+/// What it adds to each header.
+const HEADER_FRAME: usize = 10;
 
 /// A topic that outputs go to.
 pub struct OutputTopic {
@@ -35,6 +40,8 @@ pub struct OutputTopic {
     name: TopicName,
     partitions: AtomicU32,
     next_for_null: AtomicU32,
+    /// Most bytes of a batch, as far as is known.
+    limit: Option<usize>,
 }
 
 impl fmt::Debug for OutputTopic {
@@ -51,6 +58,20 @@ impl OutputTopic {
     #[must_use]
     pub fn name(&self) -> &TopicName {
         &self.name
+    }
+
+    /// The same, with the most bytes of a batch that the broker takes into it: a record that alone is more than that is
+    /// refused before it is sent, for itself, and not by the broker, with all that was sent behind it. A record counts as it
+    /// is, not as it may be compressed.
+    #[must_use]
+    pub fn limited_to(mut self, limit: Option<usize>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    fn takes(&self, bytes: usize, headers: usize) -> bool {
+        self.limit
+            .is_none_or(|limit| bytes + FRAME + headers * HEADER_FRAME <= limit)
     }
 
     /// The partition count that records are placed by.
@@ -175,6 +196,7 @@ impl OutputProducer {
             name: name.clone(),
             partitions: AtomicU32::new(partitions.get()),
             next_for_null: AtomicU32::new(0),
+            limit: None,
         })
     }
 
@@ -264,18 +286,36 @@ impl OutputProducer {
     ) -> Result<Vec<Rejected>, KafkaError> {
         self.check()?;
         let placement = Self::place(topic)?;
-        let mut rejected = Vec::new();
+        let mut rejected: Vec<Rejected> = Vec::new();
+        if topic.limit.is_some() {
+            let sizes = batch.iter().map(|parts| size(Some(parts)));
+            let too_large = sizes
+                .enumerate()
+                .filter(|(_, bytes)| !topic.takes(*bytes, 0));
+            rejected.extend(too_large.map(|(index, bytes)| Rejected {
+                index,
+                reason: too_large_for(topic, bytes),
+            }));
+        }
+        // Almost always empty, and then the index among those given is the index in the batch.
+        let left_out: Vec<usize> = rejected.iter().map(|one| one.index).collect();
         let mut broken = None;
         self.buffer.produce(
             &topic.handle,
             batch
                 .iter()
-                .map(|(key, value)| (placement.of(key), key, value)),
-            |index, code| match refusal(topic, code, || size(batch.get(index))) {
-                Ok(reason) => rejected.push(Rejected { index, reason }),
-                Err(error) => broken = broken.take().or(Some(error)),
+                .enumerate()
+                .filter(|(index, _)| left_out.binary_search(index).is_err())
+                .map(|(_, (key, value))| (placement.of(key), key, value)),
+            |given, code| {
+                let index = index_in_batch(given, &left_out);
+                match refusal(topic, code, || size(batch.get(index))) {
+                    Ok(reason) => rejected.push(Rejected { index, reason }),
+                    Err(error) => broken = broken.take().or(Some(error)),
+                }
             },
         );
+        rejected.sort_by_key(|one| one.index);
         match broken {
             // Others behind the lost one may be on their way: from here the order is broken.
             Some(error) => {
@@ -323,6 +363,15 @@ impl OutputProducer {
         headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>,
     ) -> Result<(), KafkaError> {
         self.check()?;
+        let headers: Vec<(&[u8], Option<&[u8]>)> = headers.collect();
+        let bytes = size(Some((key, value)))
+            + headers
+                .iter()
+                .map(|(name, value)| name.len() + value.map_or(0, <[u8]>::len))
+                .sum::<usize>();
+        if !topic.takes(bytes, headers.len()) {
+            return Err(too_large_for(topic, bytes));
+        }
         let partition = Self::place(topic)?.of(key);
         ffi::produce_with_headers(
             &self.producer,
@@ -330,7 +379,7 @@ impl OutputProducer {
             partition,
             key,
             value,
-            headers,
+            headers.into_iter(),
             None,
         )
         .map_err(
@@ -455,6 +504,24 @@ fn size(record: Option<Parts<'_>>) -> usize {
     key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)
 }
 
+fn too_large_for(topic: &OutputTopic, bytes: usize) -> KafkaError {
+    KafkaError::RecordTooLarge {
+        topic: topic.name.to_string(),
+        bytes,
+    }
+}
+
+/// The index in a batch of the record that was the `given`-th of those that were not left out.
+fn index_in_batch(given: usize, left_out: &[usize]) -> usize {
+    let mut index = given;
+    for out in left_out {
+        if *out <= index {
+            index += 1;
+        }
+    }
+    index
+}
+
 /// `Ok` if the fault is this record's alone, `Err` if the producer cannot go on.
 fn refusal(
     topic: &OutputTopic,
@@ -462,14 +529,26 @@ fn refusal(
     bytes: impl FnOnce() -> usize,
 ) -> Result<KafkaError, KafkaError> {
     match code {
-        Code::MessageSizeTooLarge => Ok(KafkaError::RecordTooLarge {
-            topic: topic.name.to_string(),
-            bytes: bytes(),
-        }),
+        Code::MessageSizeTooLarge => Ok(too_large_for(topic, bytes())),
         code => Err(KafkaError::Other {
             what: "write to a topic",
             code,
             detail: format!("topic `{}`", topic.name),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_among_those_given_leads_back_to_the_batch() {
+        let left_out = [0, 3, 4];
+        let given: Vec<usize> = (0..8).filter(|index| !left_out.contains(index)).collect();
+        for (at, index) in given.into_iter().enumerate() {
+            assert_eq!(index_in_batch(at, &left_out), index);
+        }
+        assert_eq!(index_in_batch(7, &[]), 7);
     }
 }

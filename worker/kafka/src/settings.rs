@@ -104,6 +104,11 @@ const LEAST_QUEUE: usize = 1 << 20;
 const MOST_QUEUE: usize = 64 << 20;
 const LARGEST_FETCH: usize = 8 << 20;
 
+/// The client's own default of a batch, of a record, and the largest record that it can be told to take, in bytes.
+const CLIENT_BATCH: usize = 1_000_000;
+const CLIENT_MESSAGE: usize = 1_000_000;
+const CLIENT_LARGEST_MESSAGE: usize = 1_000_000_000;
+
 /// What the client keeps about a queued record beside its bytes: an operation, a message and the
 /// allocator's share, rounded up.
 const RECORD_OVERHEAD: usize = 384;
@@ -190,6 +195,30 @@ impl KafkaSettings {
     /// If no address is given.
     pub fn plaintext(bootstrap_servers: impl Into<String>) -> Result<Self, KafkaError> {
         Self::new(bootstrap_servers, None, None, BTreeMap::new())
+    }
+
+    /// The same, for a producer to topics that take batches of at most so many bytes: a batch of many small records is never
+    /// one that its topic refuses, and a single record may be as large as the largest of them takes. What the user has set
+    /// stays.
+    #[must_use]
+    pub fn writing_within(&self, limits: &[usize]) -> Self {
+        let mut fitted = self.clone();
+        let (Some(least), Some(most)) = (limits.iter().min(), limits.iter().max()) else {
+            return fitted;
+        };
+        for (name, value) in [
+            ("batch.size", (*least).clamp(1, CLIENT_BATCH)),
+            (
+                "message.max.bytes",
+                (*most).clamp(CLIENT_MESSAGE, CLIENT_LARGEST_MESSAGE),
+            ),
+        ] {
+            fitted
+                .properties
+                .entry(name.to_owned())
+                .or_insert_with(|| value.to_string());
+        }
+        fitted
     }
 
     /// The same cluster, asked through one address only.
@@ -422,6 +451,28 @@ mod tests {
             assert_eq!(config.get(given), Some(value));
             assert_eq!(config.get(ours), None);
         }
+    }
+
+    #[test]
+    fn batches_fit_the_smallest_topic_and_records_the_largest() {
+        let plain = KafkaSettings::plaintext("kafka:9092").unwrap();
+        let config = |settings: &KafkaSettings| {
+            let config = settings.producer(QueueBudget::divided(100 << 20, 4));
+            let get = |name: &str| config.get(name).map(str::to_owned);
+            (get("batch.size"), get("message.max.bytes"))
+        };
+        let text = |number: u32| Some(number.to_string());
+        assert_eq!(config(&plain.writing_within(&[])), (None, None));
+        let small = plain.writing_within(&[1_048_588, 20_000]);
+        assert_eq!(config(&small), (text(20_000), text(1_048_588)));
+        let large = plain.writing_within(&[20_000_000]);
+        assert_eq!(config(&large), (text(1_000_000), text(20_000_000)));
+        let properties = BTreeMap::from([("message.max.bytes".to_owned(), "5000".to_owned())]);
+        let users = KafkaSettings::new("kafka:9092", None, None, properties).unwrap();
+        assert_eq!(
+            config(&users.writing_within(&[20_000])),
+            (text(20_000), text(5_000))
+        );
     }
 
     #[test]

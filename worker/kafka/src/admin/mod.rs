@@ -1,6 +1,7 @@
 //! What is asked of the broker outside the data path. All calls block.
 
 mod groups;
+mod rights;
 mod topics;
 
 use std::fmt;
@@ -17,6 +18,8 @@ use turbine_protocol::{LogBounds, Offset, TopicName};
 
 pub(crate) use groups::committed_of;
 pub use groups::{CommittedOffset, DeleteOutcome};
+pub(crate) use rights::listed;
+pub use rights::{MissingRight, NeededRights, Right};
 pub use topics::{CreateOutcome, NewTopic, TopicLayout, TopicPresence};
 
 use crate::client::{AFTERWARDS, Context, LinkHealth, serve};

@@ -1,11 +1,12 @@
 //! The calls of librdkafka that the safe crate does not offer: batches without an allocation per
-//! record, producing with a partition of our own choice, and commits with a time limit.
+//! record, producing with a partition of our own choice, commits with a time limit, and what a user may do.
 //!
 //! This is the only place in the project where `unsafe` is allowed; each block says why it holds.
 #![allow(unsafe_code)]
 
 mod produce;
 mod read;
+mod rights;
 mod transaction;
 
 use std::ffi::c_int;
@@ -18,6 +19,7 @@ use rdkafka_sys as sys;
 
 pub(crate) use produce::{ProduceBuffer, TopicHandle, flush, produce_with_headers, queued};
 pub(crate) use read::{Borrowed, Message, PartitionQueue, cached_watermarks, commit};
+pub(crate) use rights::{Operations, group_operations, topic_operations};
 pub(crate) use transaction::{
     TransactionError, begin as begin_transaction, commit as commit_transaction,
     init as init_transactions, send_offsets,

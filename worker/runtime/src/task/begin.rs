@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::PoisonError;
 
-use turbine_crds::app::{OnError, OnNullKey};
 use turbine_crds::compiled::CompiledStart;
 use turbine_crds::control::TaskState as Phase;
 use turbine_engine::{Clocks, PaneOwners, Pipeline, PipelineSpec};
@@ -20,6 +19,7 @@ use turbine_state::{FoundStore, TaskState};
 use super::error::TaskError;
 use super::life::{Life, Parts};
 use super::placement::{count_changed, declared, placement};
+use super::rights::{check_rights, dead_letter_topic};
 use super::setup::TaskSetup;
 use super::spec::{SpecFault, pipeline_spec};
 use crate::control::assignment::count_refusal;
@@ -50,11 +50,14 @@ pub(super) fn begin<'a>(
                 column: subscription.event_time.column.clone(),
             }
         })?;
-    check_count(setup, &topic).inspect_err(|_| show_stored_verdict(setup, cell))?;
+    let sizes = check_rights(setup, &topic)
+        .and_then(|sizes| check_count(setup, &topic).map(|()| sizes))
+        .inspect_err(|_| show_stored_verdict(setup, cell))?;
     let transactions = setup.transactions(&topic);
+    let kafka = sizes.fitted(&setup.kafka);
     let producer = match &transactions {
-        Some(transactions) => transactions.producer(&setup.kafka, setup.queues)?,
-        None => OutputProducer::open(&setup.kafka, setup.queues)?,
+        Some(transactions) => transactions.producer(&kafka, setup.queues)?,
+        None => OutputProducer::open(&kafka, setup.queues)?,
     };
     let (store, start, log_end) = find_state(setup, cell, &topic, || match &transactions {
         Some(transactions) => transactions.take_over(&producer, setup.limits.broker_wait),
@@ -89,22 +92,13 @@ pub(super) fn begin<'a>(
     if let Some(transactions) = &transactions {
         transactions.begin(&producer)?;
     }
-    let output = producer.topic(
+    let output = sizes.of_output(producer.topic(
         &subscription.output.topic.parse()?,
         setup.limits.broker_wait,
-    )?;
-    let wants_dead_letters =
-        subscription.on_error == OnError::Dlq || subscription.on_null_key == OnNullKey::Dlq;
-    let dead_letters = match &subscription.dlq {
-        Some(name) if wants_dead_letters => {
-            Some(producer.topic(&name.parse()?, setup.limits.broker_wait)?)
-        }
-        None if wants_dead_letters => {
-            return Err(TaskError::NoDeadLetterTopic {
-                subscription: subscription.name.clone(),
-            });
-        }
-        _ => None,
+    )?);
+    let dead_letters = match dead_letter_topic(subscription)? {
+        Some(name) => Some(sizes.of_dead_letters(producer.topic(&name, setup.limits.broker_wait)?)),
+        None => None,
     };
 
     cell.set_state(Phase::Restoring, None);

@@ -7,6 +7,7 @@ mod fold;
 mod life;
 mod look;
 mod placement;
+mod rights;
 mod setup;
 mod spec;
 mod stop;
