@@ -4,6 +4,7 @@
 //! Everything above speaks to [`TaskState`], so that how state is kept can change without them.
 
 mod budget;
+pub mod checkpoint;
 mod error;
 mod files;
 mod journal;
