@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
 use super::error::CheckpointError;
-use super::manifest::Checksum;
+use super::manifest::{Checksum, is_table};
 use super::place::{Fetched, Meter, Place};
 use crate::error::io;
 use crate::files::{make_folders, replace, sync_folder};
@@ -123,9 +123,7 @@ impl Place for LocalFolder {
     ) -> Result<Option<Fetched>, CheckpointError> {
         let path = self.root.join(path);
         let work = || -> io::Result<Fetched> {
-            // Only table files are never written again.
-            let linked = to.extension().is_some_and(|kind| kind == "sst")
-                && fs::hard_link(&path, to).is_ok();
+            let linked = is_table(to) && fs::hard_link(&path, to).is_ok();
             if !linked {
                 copy(&path, to)?;
             }

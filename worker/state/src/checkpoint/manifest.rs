@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,11 @@ impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Table files hold keys, and are never written again.
+pub(crate) fn is_table(file: &Path) -> bool {
+    file.extension().is_some_and(|kind| kind == "sst")
 }
 
 /// The first and last key of a file, in hexadecimal as text.

@@ -140,7 +140,7 @@ impl<S: ObjectStore + MultipartStore> ObjectPlace<S> {
 
     fn at(&self, path: &str) -> Path {
         let parts = path.split('/').map(str::to_owned);
-        parts.fold(self.prefix.clone(), |at, part| at.join(part))
+        parts.fold(self.prefix.clone(), Path::join)
     }
 
     /// One request, and again for as long as it fails for the store or the way to it.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use turbine_protocol::StoreIdentity;
 
 use super::choice::{Found, fits};
-use super::manifest::Sequence;
+use super::manifest::{ManifestFile, Sequence};
 
 /// The fewest checkpoints that are kept, whatever was asked for: the newest may turn out damaged.
 pub const LEAST_RETAINED: usize = 2;
@@ -55,7 +55,7 @@ pub fn plan(
             continue;
         }
         match &one.read {
-            Ok(manifest) => named.extend(manifest.files.iter().map(|file| file.object_name())),
+            Ok(manifest) => named.extend(manifest.files.iter().map(ManifestFile::object_name)),
             Err(_) => plan.unreadable.push(one.sequence),
         }
     }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Mutex;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use turbine_protocol::StoreIdentity;
@@ -10,7 +11,7 @@ use turbine_protocol::StoreIdentity;
 use super::choice::{Found, Objects};
 use super::error::CheckpointError;
 use super::local::summed;
-use super::manifest::{Checksum, FileName, Manifest, ManifestFile, Sequence};
+use super::manifest::{Checksum, FileName, Manifest, ManifestFile, Sequence, is_table};
 use super::place::{Meter, Place, StoreFolder};
 use super::prune::{self, PrunePlan};
 use super::snapshot::Snapshot;
@@ -47,7 +48,9 @@ pub struct Saved {
 /// Checksums of files that were read through before. A table file's content never changes, so its number, size and inode
 /// tell it.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSums(Mutex<BTreeMap<(StoreFolder, String), (u64, u64, Checksum)>>);
+pub(crate) struct KnownSums(Mutex<Known>);
+
+type Known = BTreeMap<(StoreFolder, String), (u64, u64, Checksum)>;
 
 impl KnownSums {
     /// The sums of all files of a snapshot; forgets those of files that are no more.
@@ -59,7 +62,7 @@ impl KnownSums {
         let mut files = Vec::new();
         for name in snapshot.files()? {
             let path = snapshot.folder().join(&name);
-            let fault = |error| StateError::from(io("read", &path, &error));
+            let fault = |error| io("read", &path, &error);
             let about = path.metadata().map_err(fault)?;
             let key = (store.clone(), name.clone());
             let known = self.lock().get(&key).copied();
@@ -69,7 +72,7 @@ impl KnownSums {
                 }
                 _ => summed(&path, &Meter::default()).map_err(fault)?.sha256,
             };
-            if name.ends_with(".sst") {
+            if is_table(Path::new(&name)) {
                 self.lock().insert(key, (about.ino(), about.len(), sha256));
             }
             files.push(ManifestFile {
@@ -88,12 +91,8 @@ impl KnownSums {
         Ok(files)
     }
 
-    fn lock(
-        &self,
-    ) -> std::sync::MutexGuard<'_, BTreeMap<(StoreFolder, String), (u64, u64, Checksum)>> {
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

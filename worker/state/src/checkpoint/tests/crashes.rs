@@ -11,7 +11,7 @@ use super::*;
 fn dying(bench: &Bench, at: usize, which: &'static [Act]) -> Arc<dyn Place> {
     let steps = AtomicUsize::new(0);
     let root = bench.root();
-    Hooked::new(bench.place(), move |act, path, to| {
+    Hooked::over(bench.place(), move |act, path, to| {
         if !which.contains(&act) {
             return Ok(());
         }
@@ -70,7 +70,7 @@ fn an_end_at_any_step_of_a_checkpoint_leaves_the_one_before_or_the_new_one_whole
             .intact
             .iter()
             .flat_map(|manifest| &manifest.files)
-            .map(|file| file.object_name())
+            .map(ManifestFile::object_name)
             .collect();
         named.sort();
         named.dedup();

@@ -11,7 +11,7 @@ fn own_table(bench: &Bench, older: &Manifest, newest: &Manifest) -> PathBuf {
     let file = newest
         .files
         .iter()
-        .find(|file| file.name.as_str().ends_with(".sst") && !older.files.contains(file))
+        .find(|file| is_table(file) && !older.files.contains(file))
         .unwrap();
     bench.store_folder().join("files").join(file.object_name())
 }

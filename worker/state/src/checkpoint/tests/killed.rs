@@ -61,7 +61,7 @@ fn victim() {
     let over = |place| Checkpointer::over(place, 2, root.join(".taking")).unwrap();
     let seen = AtomicUsize::new(0);
     let kills_at = usize::from(act != "write");
-    let deadly = over(Hooked::new(place(), move |now, _, _| {
+    let deadly = over(Hooked::over(place(), move |now, _, _| {
         let this = format!("{now:?}").to_lowercase() == act;
         if this && seen.fetch_add(1, Ordering::SeqCst) == kills_at {
             let own = rustix::process::getpid();

@@ -26,12 +26,17 @@ use uuid::Uuid;
 use super::checkpointer::Checkpointer;
 use super::error::CheckpointError;
 use super::local::LocalFolder;
+use super::manifest::{self, ManifestFile};
 use super::place::{Fetched, Meter, Place};
 use super::restore::Restored;
 use super::upload::{CheckpointMeta, Saved};
 use crate::task_state::Progress;
 
 pub(super) type Keys = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub(super) fn is_table(file: &ManifestFile) -> bool {
+    manifest::is_table(Path::new(file.name.as_str()))
+}
 
 pub(super) fn identity(app: &str) -> StoreIdentity {
     StoreIdentity::new(
@@ -204,7 +209,7 @@ pub(super) struct Hooked {
 }
 
 impl Hooked {
-    pub(super) fn new(
+    pub(super) fn over(
         inner: Arc<dyn Place>,
         hook: impl Fn(Act, &str, Option<&Path>) -> Result<(), CheckpointError> + Send + Sync + 'static,
     ) -> Arc<dyn Place> {

@@ -15,7 +15,7 @@ fn file(name: &str, content: u8) -> ManifestFile {
         name: name.to_owned().try_into().unwrap(),
         size: u64::from(content) + 1,
         sha256: Checksum::of(&[content]),
-        keys: (content % 2 == 0).then(|| KeyRange {
+        keys: content.is_multiple_of(2).then(|| KeyRange {
             smallest: vec![0, content],
             largest: vec![0xff; 3],
         }),

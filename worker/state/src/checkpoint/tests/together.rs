@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use super::super::manifest::is_table as table_file;
 use super::*;
 
 #[test]
@@ -12,7 +13,7 @@ fn a_file_is_put_once_however_many_checkpoints_have_it() {
     let mut bench = Bench::new();
     let put = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&put);
-    let checkpointer = bench.over(Hooked::new(bench.place(), move |act, path, _| {
+    let checkpointer = bench.over(Hooked::over(bench.place(), move |act, path, _| {
         if act == Act::Put && path.contains(".sst-") {
             seen.lock().unwrap().push(path.to_owned());
         }
@@ -20,21 +21,24 @@ fn a_file_is_put_once_however_many_checkpoints_have_it() {
     }));
     for entry in 1..=5 {
         let saved = bench.save(&checkpointer, entry).unwrap();
-        let tables =
-            |file: &&super::super::manifest::ManifestFile| file.name.as_str().ends_with(".sst");
         let files = &saved.manifest.files;
         assert_eq!(
-            i64::try_from(files.iter().filter(tables).count()).unwrap(),
+            i64::try_from(files.iter().filter(|file| is_table(file)).count()).unwrap(),
             entry
         );
-        assert!(files.iter().filter(tables).all(|file| file.keys.is_some()));
+        assert!(
+            files
+                .iter()
+                .filter(|file| is_table(file))
+                .all(|file| file.keys.is_some())
+        );
         assert!(saved.new_bytes < saved.manifest.bytes() || entry == 1);
     }
     assert_eq!(put.lock().unwrap().len(), 5, "one table file per round");
     // On the volume a checkpoint is links: a table file has one more name and takes no more room.
     let table = names(&bench.folder.path().join("store"))
         .into_iter()
-        .find(|name| name.ends_with(".sst"))
+        .find(|name| table_file(Path::new(name)))
         .unwrap();
     let about = fs::metadata(bench.folder.path().join("store").join(table)).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::nlink(&about), 2);
@@ -53,7 +57,7 @@ fn another_program_s_first_checkpoint_puts_nothing_that_is_there() {
         .manifest
         .files
         .iter()
-        .filter(|file| file.name.as_str().ends_with(".sst"))
+        .filter(|file| is_table(file))
         .map(|file| file.size)
         .sum();
     assert!(saved.new_bytes <= saved.manifest.bytes() - tables);
@@ -67,7 +71,7 @@ fn what_a_restore_reads_is_not_deleted_by_the_same_program() {
     let (go, may_go) = sync_channel::<()>(1);
     let may_go = Mutex::new(may_go);
     let waited = AtomicBool::new(false);
-    let checkpointer = bench.over(Hooked::new(bench.place(), move |act, _, _| {
+    let checkpointer = bench.over(Hooked::over(bench.place(), move |act, _, _| {
         if act == Act::Fetch && !waited.swap(true, Ordering::SeqCst) {
             reached.send(()).unwrap();
             may_go.lock().unwrap().recv().unwrap();
@@ -105,7 +109,7 @@ fn a_restore_whose_checkpoint_another_program_deletes_takes_a_newer_one() {
         (bench.target(), bench.place())
     };
     let once = AtomicBool::new(false);
-    let reader = Hooked::new(place, {
+    let reader = Hooked::over(place, {
         let bench = Arc::clone(&bench);
         move |act, _, _| {
             if act == Act::Fetch && !once.swap(true, Ordering::SeqCst) {
@@ -129,7 +133,7 @@ fn a_checkpoint_that_waits_gives_way_to_a_newer_one() {
     let (go, may_go) = sync_channel::<()>(1);
     let may_go = Mutex::new(may_go);
     let waited = AtomicBool::new(false);
-    let checkpointer = bench.over(Hooked::new(bench.place(), move |_, _, _| {
+    let checkpointer = bench.over(Hooked::over(bench.place(), move |_, _, _| {
         if !waited.swap(true, Ordering::SeqCst) {
             may_go.lock().unwrap().recv().unwrap();
         }
@@ -171,7 +175,7 @@ fn the_status_tells_number_age_bytes_and_error() {
     let mut bench = Bench::new();
     let fails = Arc::new(AtomicBool::new(false));
     let failing = Arc::clone(&fails);
-    let checkpointer = bench.over(Hooked::new(bench.place(), move |act, _, _| {
+    let checkpointer = bench.over(Hooked::over(bench.place(), move |act, _, _| {
         if act == Act::Write && failing.load(Ordering::SeqCst) {
             return Err(CheckpointError::Unreachable {
                 place: "here".to_owned(),
@@ -239,7 +243,7 @@ fn the_rights_are_tried_and_nothing_stays_of_it() {
     checkpointer.check().unwrap();
     assert!(names(&bench.root().join(".check")).is_empty());
     for refused in [Act::Write, Act::Remove] {
-        let limited = bench.over(Hooked::new(bench.place(), move |act, _, _| {
+        let limited = bench.over(Hooked::over(bench.place(), move |act, _, _| {
             if act == refused {
                 return Err(CheckpointError::Ended);
             }
