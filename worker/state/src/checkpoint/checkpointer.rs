@@ -26,7 +26,8 @@ use super::restore::{self, Restored};
 use super::settings::{CheckpointSettings, Destination};
 use super::snapshot::Snapshot;
 use super::status::{CheckpointStatus, LastCheckpoint};
-use super::upload::{self, CheckpointMeta, KnownSums, Saved};
+use super::sums::KnownSums;
+use super::upload::{self, CheckpointMeta, Saved};
 use crate::error::StateError;
 
 /// Name of the folder for checkpoints at the root of a volume. No subscription has such a name.
@@ -207,7 +208,8 @@ impl Checkpointer {
         taking: PathBuf,
     ) -> Result<Self, CheckpointError> {
         let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
+            // One is free for who restores or looks while checkpoints are summed.
+            .worker_threads(STORES_AT_A_TIME + 1)
             .thread_name("checkpoints")
             .enable_all()
             .build()
@@ -349,11 +351,12 @@ impl Checkpointer {
         self.wait(|_| {}, &Meter::default(), async move {
             let store = shared.store(&folder);
             let _turn = store.turn.lock().await;
-            for folder in [folder.manifests(), folder.files()] {
-                let listed = shared.place.list(&folder).await?;
+            for part in [folder.manifests(), folder.files()] {
+                let listed = shared.place.list(&part).await?;
                 let names: Vec<_> = listed.into_iter().map(|(name, _)| name).collect();
-                shared.place.remove(&folder, &names).await?;
+                shared.place.remove(&part, &names).await?;
             }
+            shared.known.forget(&folder);
             *lock(&store.told) = CheckpointStatus::default();
             Ok(())
         })

@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 use turbine_protocol::{Category, Fault};
 
-use super::refusal::Refused;
+use super::refusal::{Refusal, Refused};
 use crate::error::StateError;
 
 /// A right at an object store, by the name that its policies use.
@@ -118,6 +118,15 @@ pub enum CheckpointError {
     /// The program ends.
     #[error("checkpoints have ended with the program")]
     Ended,
+}
+
+impl CheckpointError {
+    /// True if all checkpoints that were found are of other stores: of this one there is none.
+    #[must_use]
+    pub fn found_only_others(&self) -> bool {
+        let other = |one: &Refused| matches!(one.refusal, Refusal::Foreign { .. });
+        matches!(self, Self::NoneIntact { refused, .. } if refused.iter().all(other))
+    }
 }
 
 fn list(refused: &[Refused]) -> String {

@@ -40,6 +40,7 @@ mod restore;
 mod settings;
 mod snapshot;
 mod status;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod upload;

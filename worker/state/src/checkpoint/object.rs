@@ -85,13 +85,21 @@ pub(crate) fn s3(of: &S3Bucket, app: &AppId) -> Result<ObjectPlace<AmazonS3>, Ch
             ..RetryConfig::default()
         });
     if let Some(endpoint) = &of.endpoint {
-        builder = builder.with_endpoint(endpoint);
+        builder = builder.with_endpoint(address(endpoint, of));
     }
     let store = builder.build().map_err(|error| CheckpointError::Settings {
         detail: error.to_string(),
     })?;
     let name = format!("s3://{}", of.bucket);
     ObjectPlace::new(store, name, &of.prefix, app, patient())
+}
+
+/// The client takes the address of the bucket where its name is to stand in the host's name.
+fn address(endpoint: &str, of: &S3Bucket) -> String {
+    match endpoint.split_once("://") {
+        Some((scheme, host)) if !of.path_style => format!("{scheme}://{}.{host}", of.bucket),
+        _ => endpoint.to_owned(),
+    }
 }
 
 #[async_trait]

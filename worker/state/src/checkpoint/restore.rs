@@ -14,7 +14,7 @@ use super::manifest::{Manifest, ManifestFile, Sequence};
 use super::place::{Meter, Place, StoreFolder};
 use super::refusal::{Refusal, Refused};
 use super::upload::{AT_A_TIME, manifests, objects};
-use crate::error::io as io_error;
+use crate::error::{StateError, io as io_error};
 use crate::files::{make_folders, sync_folder};
 
 /// Ends the name of a folder that is being restored. No store has such a name.
@@ -111,6 +111,12 @@ async fn fetch(
 ) -> Result<Result<(), Refusal>, CheckpointError> {
     let folder = restoring(target);
     let local = |error: io::Error| io_error("restore into", &folder, &error);
+    if target.exists() {
+        return Err(StateError::AlreadyThere {
+            path: target.to_owned(),
+        }
+        .into());
+    }
     prepare(&folder, target).map_err(local)?;
     meter.start(manifest.bytes());
     let fetches: Vec<_> = manifest
@@ -157,12 +163,6 @@ async fn fetch_file(
 }
 
 fn prepare(folder: &Path, target: &Path) -> io::Result<()> {
-    if target.exists() {
-        return Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "there is a store in its place",
-        ));
-    }
     remove(folder)?;
     let root = target
         .ancestors()

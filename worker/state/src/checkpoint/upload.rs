@@ -1,21 +1,18 @@
 //! One checkpoint: files that are not there yet, then the manifest, then what is too old goes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use turbine_protocol::StoreIdentity;
 
 use super::choice::{Found, Objects};
 use super::error::CheckpointError;
-use super::local::summed;
-use super::manifest::{Checksum, FileName, Manifest, ManifestFile, Sequence, is_table};
+use super::manifest::{Manifest, ManifestFile, Sequence};
 use super::place::{Meter, Place, StoreFolder};
 use super::prune::{self, PrunePlan};
 use super::snapshot::Snapshot;
-use crate::error::{StateError, io};
+use super::sums::KnownSums;
+use crate::error::StateError;
 use crate::task_state::Progress;
 
 /// Files that are put or fetched at a time.
@@ -43,57 +40,6 @@ pub struct Saved {
     pub new_bytes: u64,
     /// What went after it. A fault of the deletion leaves the checkpoint as good as it is.
     pub pruned: Result<PrunePlan, CheckpointError>,
-}
-
-/// Checksums of files that were read through before. A table file's content never changes, so its number, size and inode
-/// tell it.
-#[derive(Debug, Default)]
-pub(crate) struct KnownSums(Mutex<Known>);
-
-type Known = BTreeMap<(StoreFolder, String), (u64, u64, Checksum)>;
-
-impl KnownSums {
-    /// The sums of all files of a snapshot; forgets those of files that are no more.
-    fn of(
-        &self,
-        store: &StoreFolder,
-        snapshot: &Snapshot,
-    ) -> Result<Vec<ManifestFile>, CheckpointError> {
-        let mut files = Vec::new();
-        for name in snapshot.files()? {
-            let path = snapshot.folder().join(&name);
-            let fault = |error| io("read", &path, &error);
-            let about = path.metadata().map_err(fault)?;
-            let key = (store.clone(), name.clone());
-            let known = self.lock().get(&key).copied();
-            let sha256 = match known {
-                Some((inode, size, sha256)) if (inode, size) == (about.ino(), about.len()) => {
-                    sha256
-                }
-                _ => summed(&path, &Meter::default()).map_err(fault)?.sha256,
-            };
-            if is_table(Path::new(&name)) {
-                self.lock().insert(key, (about.ino(), about.len(), sha256));
-            }
-            files.push(ManifestFile {
-                keys: snapshot.keys_of(&name),
-                name: FileName::try_from(name).map_err(|detail| StateError::Damaged {
-                    path: path.clone(),
-                    detail,
-                })?,
-                size: about.len(),
-                sha256,
-            });
-        }
-        let names: BTreeSet<_> = files.iter().map(|file| file.name.as_str()).collect();
-        self.lock()
-            .retain(|(of, name), _| of != store || names.contains(name.as_str()));
-        Ok(files)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// `None` if it went meanwhile: it was pruned.

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::manifest::{Checksum, Manifest};
 use super::*;
+use crate::error::StateError;
 
 /// A table file that only the newest checkpoint has.
 fn own_table(bench: &Bench, older: &Manifest, newest: &Manifest) -> PathBuf {
@@ -165,10 +166,29 @@ fn what_stands_in_the_way_is_not_overwritten() {
     let target = bench.target();
     fs::create_dir(&target).unwrap();
     fs::write(target.join("CURRENT"), "mine").unwrap();
-    assert!(
-        checkpointer
-            .restore(&identity("fraud"), &target, |_| {})
-            .is_err()
-    );
+    let there = CheckpointError::Local(StateError::AlreadyThere {
+        path: target.clone(),
+    });
+    let restored = checkpointer.restore(&identity("fraud"), &target, |_| {});
+    assert_eq!(restored, Err(there));
     assert_eq!(fs::read(target.join("CURRENT")).unwrap(), b"mine");
+}
+
+#[test]
+fn another_app_s_checkpoints_alone_are_told_from_damage() {
+    let mut bench = Bench::new();
+    let checkpointer = bench.checkpointer();
+    bench.save(&checkpointer, 1).unwrap();
+    let target = bench.target();
+    let mut other = identity("fraud");
+    other.lineage = Lineage::new(Uuid::from_u128(8));
+    let error = checkpointer.restore(&other, &target, |_| {}).unwrap_err();
+    assert!(error.found_only_others(), "{error}");
+    let name = &bench.names("manifests")[0];
+    change(
+        &bench.store_folder().join("manifests").join(name),
+        Vec::clear,
+    );
+    let error = checkpointer.restore(&other, &target, |_| {}).unwrap_err();
+    assert!(!error.found_only_others(), "{error}");
 }

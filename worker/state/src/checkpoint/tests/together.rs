@@ -266,3 +266,17 @@ fn it_can_be_waited_for_and_dropped_within_another_runtime() {
         drop(checkpointer);
     });
 }
+
+#[test]
+fn a_store_made_anew_under_the_same_names_is_read_anew() {
+    let mut bench = Bench::new();
+    let checkpointer = bench.checkpointer();
+    let store = bench.folder.path().join("store");
+    for round in 1..=3 {
+        bench.save(&checkpointer, round).unwrap();
+        // Discarded, and made anew: it numbers its files as the one before did.
+        bench.tiny = Tiny::new(&bench.folder.path().join(format!("other{round}")));
+        let _ = fs::remove_dir_all(&store);
+        assert_eq!(bench.restore(&checkpointer).manifest.entry.get(), round);
+    }
+}
