@@ -3,14 +3,15 @@
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::app::{
-    AggregateSpec, IdlePolicy, InputSpec, KafkaSpec, LogEdge, LogFormat, LogLevel, OnDelete,
-    OnError, OnNullKey, OnRecreate, PartitionKeySpec, ProcessingGuarantee, StartFrom,
+    AggregateSpec, CheckpointsSpec, IdlePolicy, InputSpec, KafkaSpec, LogEdge, LogFormat, LogLevel,
+    OnDelete, OnError, OnNullKey, OnRecreate, PartitionKeySpec, ProcessingGuarantee, StartFrom,
     SubscriptionSpec, TimeUnit, TurbineApp, WindowSpec,
 };
 use crate::compiled::{
-    AggregateFunction, CompiledAggregate, CompiledApp, CompiledColumn, CompiledEventTime,
-    CompiledKafka, CompiledOutput, CompiledPartitionKey, CompiledStart, CompiledSubscription,
-    CompiledTls, CompiledTopics, CompiledWindow, KafkaSecretFile,
+    AggregateFunction, CompiledAggregate, CompiledApp, CompiledCheckpoints, CompiledColumn,
+    CompiledEventTime, CompiledKafka, CompiledOutput, CompiledPartitionKey, CompiledS3,
+    CompiledStart, CompiledSubscription, CompiledTls, CompiledTopics, CompiledWindow,
+    KafkaSecretFile,
 };
 use crate::defaults;
 use crate::quantity::Quantity;
@@ -76,6 +77,7 @@ pub(crate) fn validated(
                 config: topics.config.unwrap_or_default(),
             },
             on_recreate: spec.state.on_recreate.unwrap_or_default(),
+            checkpoints: checkpoints(spec.state.checkpoints.as_ref())?,
             allow_non_divisor_partitions: spec.allow_non_divisor_partitions.unwrap_or_default(),
         },
         app_id,
@@ -100,6 +102,12 @@ pub(crate) fn validated(
             .zip(template)
             .map(|(patch, template)| PodOverrides { patch, template }),
         secrets: secrets(&spec.kafka),
+        checkpoint_secret: spec
+            .state
+            .checkpoints
+            .as_ref()
+            .and_then(|checkpoints| checkpoints.store.as_ref())
+            .and_then(|store| store.s3.credentials_secret.clone()),
     })
 }
 
@@ -113,6 +121,28 @@ fn kafka(spec: &KafkaSpec) -> CompiledKafka {
         sasl: spec.sasl.as_ref().map(|sasl| sasl.mechanism),
         properties: spec.properties.clone().unwrap_or_default(),
     }
+}
+
+fn checkpoints(spec: Option<&CheckpointsSpec>) -> Compiled<CompiledCheckpoints> {
+    let spec = spec.cloned().unwrap_or_default();
+    let path = "spec.state.checkpoints";
+    let default = CompiledCheckpoints::default();
+    let retain = spec
+        .retain
+        .map_or(Ok(default.retain), u32::try_from)
+        .map_err(|error| broken(&format!("{path}.retain"), error))?;
+    Ok(CompiledCheckpoints {
+        interval_ms: millis(&format!("{path}.interval"), spec.interval.as_ref())?,
+        retain,
+        s3: spec.store.map(|store| CompiledS3 {
+            credentials: store.s3.credentials_secret.is_some(),
+            bucket: store.s3.bucket,
+            region: store.s3.region.unwrap_or_default(),
+            path_style: store.s3.path_style.unwrap_or_default(),
+            endpoint: store.s3.endpoint,
+            prefix: store.s3.prefix.unwrap_or_default(),
+        }),
+    })
 }
 
 fn secrets(kafka: &KafkaSpec) -> Vec<SecretFile> {

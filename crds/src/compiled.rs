@@ -17,6 +17,9 @@ pub const COMPILED_APP_DIR: &str = "/etc/turbine/app";
 pub const KAFKA_SECRET_DIR: &str = "/etc/turbine/kafka";
 /// Folder of the pod in which the control API's token is mounted, file `token`.
 pub const CONTROL_TOKEN_DIR: &str = "/etc/turbine/control";
+/// Folder of the pod in which the credentials of the checkpoints' store are mounted, one file per entry of
+/// [`CheckpointSecretFile`].
+pub const CHECKPOINT_SECRET_DIR: &str = "/etc/turbine/checkpoints";
 /// Mount path of the state volume.
 pub const STATE_DIR: &str = "/var/lib/turbine";
 /// Port of the control API.
@@ -34,6 +37,9 @@ pub struct CompiledApp {
     /// What becomes of state and offsets of an earlier life.
     #[serde(default, skip_serializing_if = "is_adopt")]
     pub on_recreate: OnRecreate,
+    /// Left out where all is as by default, so that workers of earlier versions read the rest.
+    #[serde(default, skip_serializing_if = "CompiledCheckpoints::is_default")]
+    pub checkpoints: CompiledCheckpoints,
     /// Partition counts that do not divide 960 carry keyed state all the same.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_non_divisor_partitions: bool,
@@ -75,6 +81,69 @@ pub enum KafkaSecretFile {
     Username,
     #[strum(serialize = "password")]
     Password,
+}
+
+/// How often checkpoints are made, how many are kept, and where.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledCheckpoints {
+    /// Between two checkpoints of a task.
+    pub interval_ms: u64,
+    /// Checkpoints kept per task.
+    pub retain: u32,
+    /// None: the worker's own volume.
+    pub s3: Option<CompiledS3>,
+}
+
+impl Default for CompiledCheckpoints {
+    fn default() -> Self {
+        Self {
+            interval_ms: 60_000,
+            retain: 3,
+            s3: None,
+        }
+    }
+}
+
+impl CompiledCheckpoints {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A bucket of S3 or of what speaks like it.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompiledS3 {
+    pub bucket: String,
+    pub region: String,
+    /// None: that of AWS.
+    pub endpoint: Option<String>,
+    /// Empty for none.
+    pub prefix: String,
+    pub path_style: bool,
+    /// The credentials stand in [`CHECKPOINT_SECRET_DIR`]; otherwise the environment gives them.
+    pub credentials: bool,
+}
+
+/// Files in [`CHECKPOINT_SECRET_DIR`], and keys of the Secret that the spec names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::AsRefStr, strum::EnumIter)]
+pub enum CheckpointSecretFile {
+    #[strum(serialize = "AWS_ACCESS_KEY_ID")]
+    AccessKeyId,
+    #[strum(serialize = "AWS_SECRET_ACCESS_KEY")]
+    SecretAccessKey,
+    /// Of credentials that end; need not be there.
+    #[strum(serialize = "AWS_SESSION_TOKEN")]
+    SessionToken,
+}
+
+impl CheckpointSecretFile {
+    /// Whether a Secret may lack it.
+    #[must_use]
+    pub fn is_optional(self) -> bool {
+        self == Self::SessionToken
+    }
 }
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]

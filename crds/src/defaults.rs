@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 
 use crate::app::{
-    ColumnType, EventTimeSpec, IdlePolicy, IdleSpec, InputSpec, LogEdge, LogFormat, LogLevel,
-    OnDelete, OnError, OnMisplaced, OnNullKey, OnRecreate, ProcessingGuarantee, StartFrom,
-    SubscriptionSpec, TimeUnit, TopicsSpec, TurbineApp, TurbineAppSpec, WindowSpec, WorkerSpec,
+    CheckpointsSpec, ColumnType, EventTimeSpec, IdlePolicy, IdleSpec, InputSpec, LogEdge,
+    LogFormat, LogLevel, OnDelete, OnError, OnMisplaced, OnNullKey, OnRecreate,
+    ProcessingGuarantee, StartFrom, SubscriptionSpec, TimeUnit, TopicsSpec, TurbineApp,
+    TurbineAppSpec, WindowSpec, WorkerSpec,
 };
 use crate::quantity::Quantity;
 use crate::text::DurationText;
@@ -43,6 +44,7 @@ fn fill_spec(spec: &mut TurbineAppSpec, name: String) {
     }
     spec.state.on_recreate.get_or_insert(OnRecreate::Adopt);
     spec.state.volume.on_delete.get_or_insert(OnDelete::Retain);
+    fill_checkpoints(spec.state.checkpoints.get_or_insert_default());
     let topics = spec.topics.get_or_insert_with(TopicsSpec::default);
     topics.config.get_or_insert_default();
     topics.on_delete.get_or_insert(OnDelete::Retain);
@@ -52,6 +54,17 @@ fn fill_worker(worker: &mut WorkerSpec) {
     worker.log_level.get_or_insert(LogLevel::Info);
     worker.log_format.get_or_insert(LogFormat::Text);
     fill_resources(worker.resources.get_or_insert_default());
+}
+
+/// Without a store they are kept on the worker's own volume.
+fn fill_checkpoints(checkpoints: &mut CheckpointsSpec) {
+    default_duration(&mut checkpoints.interval, "60s");
+    checkpoints.retain.get_or_insert(3);
+    if let Some(store) = &mut checkpoints.store {
+        let s3 = &mut store.s3;
+        s3.region.get_or_insert_with(|| "us-east-1".to_owned());
+        s3.path_style.get_or_insert(s3.endpoint.is_some());
+    }
 }
 
 /// A memory limit is always set: the worker sizes its caches by it, and without one a node's memory would be the limit.

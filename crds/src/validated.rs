@@ -28,6 +28,7 @@ pub struct ValidatedApp {
     pub(crate) restart_nonce: Option<String>,
     pub(crate) pod_overrides: Option<PodOverrides>,
     pub(crate) secrets: Vec<SecretFile>,
+    pub(crate) checkpoint_secret: Option<String>,
 }
 
 impl ValidatedApp {
@@ -94,6 +95,11 @@ impl ValidatedApp {
     /// Keys of Secrets that the pods mount in [`crate::compiled::KAFKA_SECRET_DIR`].
     pub fn secrets(&self) -> &[SecretFile] {
         &self.secrets
+    }
+
+    /// Secret that the pods mount in [`crate::compiled::CHECKPOINT_SECRET_DIR`].
+    pub fn checkpoint_secret(&self) -> Option<&str> {
+        self.checkpoint_secret.as_deref()
     }
 }
 

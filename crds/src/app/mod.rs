@@ -3,6 +3,7 @@
 // KubeSchema copies each struct into a private scope, where `pub` reaches nobody.
 #![allow(unreachable_pub)]
 
+mod checkpoints;
 mod input;
 mod kafka;
 mod output;
@@ -16,6 +17,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+pub use checkpoints::{CheckpointStoreSpec, CheckpointsSpec, S3StoreSpec};
 pub use input::{
     ColumnSpec, ColumnType, EventTimeSpec, IdlePolicy, IdleSpec, InputFormat, InputSpec, LogEdge,
     OnError, OnMisplaced, StartFrom, StartTimestamp, TimeUnit,

@@ -4,12 +4,15 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::checkpoints::CheckpointsSpec;
 use crate::rules::{cel, limits};
 
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StateSpec {
     pub volume: VolumeSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<CheckpointsSpec>,
     /// What becomes of kept state of an earlier app of this namespace and `appId`. Default: adopt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_recreate: Option<OnRecreate>,

@@ -505,3 +505,32 @@ pub(crate) fn storage_class_stays() -> Rule {
     )
     .field_path(".storageClassName")
 }
+
+pub(crate) fn retain() -> Rule {
+    rule("self >= 2 && self <= 100", words::RETAIN, &[])
+}
+
+fn matches(pattern: &str, words: Words) -> Rule {
+    rule(
+        format!("self.matches('{pattern}')"),
+        words,
+        &[("given", "self")],
+    )
+}
+
+pub(crate) fn bucket() -> Rule {
+    matches("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", words::BUCKET)
+}
+
+pub(crate) fn region() -> Rule {
+    matches("^[A-Za-z0-9-]+$", words::REGION)
+}
+
+pub(crate) fn endpoint() -> Rule {
+    matches("^https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?$", words::ENDPOINT)
+}
+
+pub(crate) fn prefix() -> Rule {
+    let part = "[A-Za-z0-9_-][A-Za-z0-9._-]*";
+    matches(&format!("^{part}(/{part})*$"), words::PREFIX)
+}

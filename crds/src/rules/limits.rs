@@ -36,6 +36,17 @@ pub const STORAGE_CLASS: usize = 253;
 /// Characters of a setting's value.
 pub const SETTING: usize = 2048;
 
+/// Characters of a bucket's name.
+pub const BUCKET: usize = 63;
+/// Characters of a region's name.
+pub const REGION: usize = 64;
+/// Characters of an object store's address.
+pub const ENDPOINT: usize = 512;
+/// Characters of the prefix of objects.
+pub const PREFIX: usize = 512;
+/// Checkpoints kept per task.
+pub const RETAIN: std::ops::RangeInclusive<i32> = 2..=100;
+
 /// Bytes of a memory limit: a worker without a task needs a third of that.
 pub const MEMORY: u64 = 128 << 20;
 /// Worker pods.
@@ -85,4 +96,9 @@ pub const LONGEST_TRANSACTION_MS: u64 = 30_000;
 pub const COMMIT_INTERVAL: DurationRange = DurationRange {
     min: ("10ms", 10),
     max: ("1h", 3_600_000),
+};
+/// `checkpoints.interval`.
+pub const CHECKPOINT_INTERVAL: DurationRange = DurationRange {
+    min: ("1s", 1_000),
+    max: ("1d", 86_400_000),
 };

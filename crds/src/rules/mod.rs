@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+mod checkpoints;
 mod input;
 mod kafka;
 mod names;
@@ -68,6 +69,10 @@ pub fn validate(app: &TurbineApp) -> Result<ValidatedApp, Vec<FieldError>> {
     );
     let volume = path.field("state").field("volume");
     workers::check_volume(&mut report, &volume, &spec.state.volume);
+    if let Some(of) = &spec.state.checkpoints {
+        let path = path.field("state").field("checkpoints");
+        checkpoints::check(&mut report, &path, of);
+    }
     if let Some(topics) = &spec.topics {
         workers::check_topics(&mut report, &path.field("topics"), topics);
     }

@@ -10,7 +10,15 @@ use crate::compiled::CONTROL_PORT;
 /// Name of the worker's container.
 pub const WORKER_CONTAINER: &str = "worker";
 /// Names of the volumes that the operator mounts.
-pub const VOLUMES: [&str; 6] = ["state", "app", "assignment", "kafka", "control", "tmp"];
+pub const VOLUMES: [&str; 7] = [
+    "state",
+    "app",
+    "assignment",
+    "kafka",
+    "control",
+    "checkpoints",
+    "tmp",
+];
 /// Beginning of the variables that say where a worker finds its files.
 const VARIABLE_PREFIX: &str = "TURBINE_";
 /// Beginnings of the labels that the operator sets.

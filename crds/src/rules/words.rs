@@ -133,6 +133,12 @@ words! {
     SIZE_SHRINKS = "the volume cannot shrink from {old} to {new}; volumes only grow, so set at least {old}";
     STORAGE_CLASS_CHANGED = "the storage class of existing volumes cannot change; set it back, or make a new app";
 
+    RETAIN = "2 to 100 checkpoints are kept, since the newest may turn out damaged; use 2 or more";
+    BUCKET = "`{given}` is not a bucket's name; use 3 to 63 lower-case letters, digits, `-` and `.`, beginning and ending with a letter or digit";
+    REGION = "`{given}` is not a region; use letters, digits and `-`, for example eu-central-1";
+    ENDPOINT = "`{given}` is not the address of an object store; write http:// or https://, host and, where needed, port, for example https://minio.storage:9000";
+    PREFIX = "`{given}` is not a prefix of objects; write letters, digits, `-`, `_` and `.`, with single `/` between parts and none at the ends";
+
     OVERRIDE_SHAPE = "does not read as a PodTemplateSpec: {error}";
     OVERRIDE_UNKNOWN = "is not a field of a PodTemplateSpec; remove it, or look for a typing error";
     OVERRIDE_OWNED = "is set by Turbine and cannot be overridden; {instead}";

@@ -162,3 +162,52 @@ fn secrets_become_files_and_never_part_of_what_is_compiled() {
     let compiled = serde_json::to_string(app.compiled()).unwrap();
     assert!(!compiled.contains("hidden-password"));
 }
+
+#[test]
+fn checkpoints_are_left_out_where_all_is_as_by_default() {
+    let app = validate(&read(&small())).unwrap();
+    let compiled = serde_json::to_value(app.compiled()).unwrap();
+    assert_eq!(compiled.get("checkpoints"), None);
+    let read_back: turbine_crds::compiled::CompiledApp = serde_json::from_value(compiled).unwrap();
+    assert_eq!(&read_back, app.compiled());
+    assert_eq!(read_back.checkpoints.interval_ms, 60_000);
+    assert_eq!(read_back.checkpoints.retain, 3);
+    assert_eq!(app.checkpoint_secret(), None);
+}
+
+#[test]
+fn a_bucket_has_the_documented_defaults_and_its_secret_is_a_reference() {
+    let s3 = |s3: Value| {
+        let app = with(&[
+            ("spec.state.checkpoints.retain", json!(5)),
+            ("spec.state.checkpoints.store", json!({ "s3": s3 })),
+        ]);
+        validate(&read(&app)).unwrap()
+    };
+    let app = s3(json!({"bucket": "state"}));
+    assert_eq!(
+        serde_json::to_value(&app.compiled().checkpoints).unwrap(),
+        json!({
+            "intervalMs": 60_000,
+            "retain": 5,
+            "s3": {
+                "bucket": "state",
+                "region": "us-east-1",
+                "endpoint": null,
+                "prefix": "",
+                "pathStyle": false,
+                "credentials": false
+            }
+        })
+    );
+    let app = s3(json!({
+        "bucket": "state",
+        "endpoint": "http://minio:9000",
+        "credentialsSecret": "turbine-s3"
+    }));
+    assert_eq!(app.checkpoint_secret(), Some("turbine-s3"));
+    let compiled = serde_json::to_value(&app.compiled().checkpoints.s3).unwrap();
+    assert_eq!(compiled["pathStyle"], true);
+    assert_eq!(compiled["credentials"], true);
+    assert!(!compiled.to_string().contains("turbine-s3"));
+}

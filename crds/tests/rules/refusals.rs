@@ -528,3 +528,62 @@ fn unknown_fields_are_refused_when_read() {
         );
     }
 }
+
+fn in_s3(field: &str, value: &Value) -> Value {
+    let mut store = json!({"s3": {"bucket": "state"}});
+    store["s3"][field] = value.clone();
+    store
+}
+
+#[rstest]
+#[case::often("interval", json!("999ms"), "use 1s to 1d")]
+#[case::seldom("interval", json!("1d1ms"), "use 1s to 1d")]
+#[case::no_duration("interval", json!("often"), "is not a duration")]
+#[case::one("retain", json!(1), "2 to 100 checkpoints are kept")]
+#[case::many("retain", json!(101), "2 to 100 checkpoints are kept")]
+fn checkpoints(#[case] field: &str, #[case] value: Value, #[case] words: &str) {
+    let path = format!("spec.state.checkpoints.{field}");
+    check(&[(&path, value)], &path, words, Both);
+}
+
+#[rstest]
+#[case::short_bucket("bucket", json!("ab"), "is not a bucket's name")]
+#[case::capital_bucket("bucket", json!("State"), "is not a bucket's name")]
+#[case::bucket_with_path("bucket", json!("state/fraud"), "is not a bucket's name")]
+#[case::bucket_end("bucket", json!("state-"), "is not a bucket's name")]
+#[case::region("region", json!("eu central"), "is not a region")]
+#[case::no_region("region", json!(""), "is not a region")]
+#[case::no_scheme("endpoint", json!("minio:9000"), "is not the address of an object store")]
+#[case::other_scheme("endpoint", json!("s3://minio"), "is not the address of an object store")]
+#[case::endpoint_with_path("endpoint", json!("http://minio:9000/state"), "is not the address of an object store")]
+#[case::endpoint_with_login("endpoint", json!("http://me:secret@minio"), "is not the address of an object store")]
+#[case::endpoint_without_host("endpoint", json!("http://:9000"), "is not the address of an object store")]
+#[case::leading_slash("prefix", json!("/turbine"), "is not a prefix of objects")]
+#[case::trailing_slash("prefix", json!("turbine/"), "is not a prefix of objects")]
+#[case::upwards("prefix", json!("a/../b"), "is not a prefix of objects")]
+#[case::no_prefix("prefix", json!(""), "is not a prefix of objects")]
+#[case::secret("credentialsSecret", json!("My_Secret"), "is not the name of a Secret")]
+fn checkpoint_stores(#[case] field: &str, #[case] value: Value, #[case] words: &str) {
+    let path = format!("spec.state.checkpoints.store.s3.{field}");
+    let store = in_s3(field, &value);
+    check(
+        &[("spec.state.checkpoints.store", store)],
+        &path,
+        words,
+        Both,
+    );
+}
+
+#[rstest]
+#[case("bucket", json!("my.state-2"))]
+#[case("region", json!("eu-central-1"))]
+#[case("endpoint", json!("https://minio.storage:9000"))]
+#[case("endpoint", json!("http://10.0.0.1"))]
+#[case("prefix", json!("turbine/prod_1/v1.2"))]
+#[case("credentialsSecret", json!("turbine-s3"))]
+#[case("pathStyle", json!(false))]
+fn checkpoint_stores_that_are_taken(#[case] field: &str, #[case] value: Value) {
+    let app = with(&[("spec.state.checkpoints.store", in_s3(field, &value))]);
+    assert_eq!(by_rust(&app), []);
+    assert_eq!(by_cel(&app, None), []);
+}

@@ -7,9 +7,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
+use strum::IntoEnumIterator as _;
 use turbine_crds::assignment::ASSIGNMENT_DIR;
 use turbine_crds::compiled::{
-    COMPILED_APP_DIR, CONTROL_PORT, CONTROL_TOKEN_DIR, KAFKA_SECRET_DIR, STATE_DIR,
+    CHECKPOINT_SECRET_DIR, COMPILED_APP_DIR, CONTROL_PORT, CONTROL_TOKEN_DIR, CheckpointSecretFile,
+    KAFKA_SECRET_DIR, STATE_DIR,
 };
 use turbine_crds::control::{HEALTHZ, READYZ};
 
@@ -157,6 +159,9 @@ fn mounts(of: &Blueprint<'_>) -> Vec<VolumeMount> {
     if !of.app.secrets().is_empty() {
         mounts.push(mount("kafka", KAFKA_SECRET_DIR, true));
     }
+    if of.app.checkpoint_secret().is_some() {
+        mounts.push(mount("checkpoints", CHECKPOINT_SECRET_DIR, true));
+    }
     mounts
 }
 
@@ -192,6 +197,7 @@ fn volumes(of: &Blueprint<'_>) -> Vec<Volume> {
     if !of.app.secrets().is_empty() {
         volumes.push(kafka_secrets(of));
     }
+    volumes.extend(of.app.checkpoint_secret().map(checkpoint_secret));
     volumes
 }
 
@@ -216,6 +222,32 @@ fn kafka_secrets(of: &Blueprint<'_>) -> Volume {
         .collect();
     Volume {
         name: "kafka".to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            default_mode: Some(0o440),
+            sources: Some(sources),
+        }),
+        ..Volume::default()
+    }
+}
+
+/// As files and not as variables: renewed credentials reach a running worker.
+fn checkpoint_secret(name: &str) -> Volume {
+    let sources = CheckpointSecretFile::iter()
+        .map(|file| VolumeProjection {
+            secret: Some(SecretProjection {
+                name: name.to_owned(),
+                items: Some(vec![KeyToPath {
+                    key: file.as_ref().to_owned(),
+                    path: file.as_ref().to_owned(),
+                    mode: None,
+                }]),
+                optional: file.is_optional().then_some(true),
+            }),
+            ..VolumeProjection::default()
+        })
+        .collect();
+    Volume {
+        name: "checkpoints".to_owned(),
         projected: Some(ProjectedVolumeSource {
             default_mode: Some(0o440),
             sources: Some(sources),

@@ -67,6 +67,34 @@ async fn of_an_app_with_login_and_overrides() {
     insta::assert_yaml_snapshot!("login-StatefulSet", shown(&picture, Kind::StatefulSet, "a"));
 }
 
+#[tokio::test]
+async fn of_an_app_with_checkpoints_in_a_bucket() {
+    let world = world();
+    world.apply_app(with(
+        app(),
+        "/spec/state/checkpoints",
+        json!({"store": {"s3": {
+            "bucket": "state",
+            "endpoint": "http://minio:9000",
+            "credentialsSecret": "turbine-s3",
+        }}}),
+    ));
+    world.settle("a").await;
+    let set = shown(&world.picture(), Kind::StatefulSet, "a");
+    let pod = &set["spec"]["template"]["spec"];
+    let only = |list: &Value| {
+        let named = |one: &&Value| one["name"] == "checkpoints";
+        list.as_array().unwrap().iter().find(named).cloned()
+    };
+    insta::assert_yaml_snapshot!(
+        "checkpoints-in-a-bucket",
+        json!({
+            "mount": only(&pod["containers"][0]["volumeMounts"]),
+            "volume": only(&pod["volumes"]),
+        })
+    );
+}
+
 fn template(world: &super::Memories) -> Value {
     world.with(|state| state.get(Kind::StatefulSet, "a").unwrap()["spec"]["template"].clone())
 }
