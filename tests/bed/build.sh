@@ -1,8 +1,9 @@
 #!/bin/bash
-# build.sh [PART...]: builds or fetches, once, what the bed runs. Parts, default all:
+# build.sh [PART...]: builds or fetches, once, what the bed runs. Parts, default all but s3:
 #   kafka   Kafka's jars, by Maven
 #   api     etcd, API server, kubectl, Helm (Go)
 #   nodes   CoreDNS, kwok (Go), base images, packages that run containers
+#   s3      a server that speaks S3 (Go); only tests need it
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 logs=$TURBINE_CACHE/logs
@@ -77,6 +78,7 @@ for part in "$@"; do
       build_go kwok 80
       base_images
       ;;
+    s3) build_go s3 120 ;;
     *) die "build: unknown part $part" ;;
   esac
 done

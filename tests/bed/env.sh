@@ -14,6 +14,7 @@ export TURBINE_KAFKA_BOOTSTRAP=$(cat "$kafka/bootstrap" 2>/dev/null || true)
 export TURBINE_KAFKA_SASL_BOOTSTRAP=$(cat "$kafka/bootstrap-sasl" 2>/dev/null || true)
 export TURBINE_KAFKA_TLS_BOOTSTRAP=$(cat "$kafka/bootstrap-tls" 2>/dev/null || true)
 export TURBINE_KAFKA_CLIENT=$kafka/client
+export TURBINE_S3_ENDPOINT=$(cat "$STATE/s3/endpoint" 2>/dev/null || true)
 export TURBINE_WORKER_IMAGE=$(cat "$STATE/images/worker.ref" 2>/dev/null || true)
 export TURBINE_OPERATOR_IMAGE=$(cat "$STATE/images/operator.ref" 2>/dev/null || true)
 export CARGO_TARGET_DIR=$CARGO_TARGET_DIR

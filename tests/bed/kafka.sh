@@ -32,16 +32,6 @@ list() {
   for i in $(seq "$(brokers)"); do all+=("$(address):$(($(port "$i") + $1))"); done
   (IFS=, && echo "${all[*]}")
 }
-open_port() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }
-
-# The one address of host and pods. Without the right to set it there are no pods either, and 127.0.0.1 does.
-choose_address() {
-  if ip -o addr show dev lo 2>/dev/null | grep -qw "$KAFKA_IP" || ip addr replace "$KAFKA_IP/32" dev lo 2>/dev/null; then
-    echo "$KAFKA_IP"
-  else
-    echo 127.0.0.1
-  fi
-}
 
 make_keys() {
   local client=$dir/client server=$dir/server

@@ -103,6 +103,17 @@ build_rocksdb() {
 CARGO_SELECTION=(--release --locked --workspace)
 build_programs() { build_rocksdb && cargo build "${CARGO_SELECTION[@]}" --bins --examples; }
 
+open_port() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }
+
+# The one address of host and pods. Without the right to set it there are no pods either, and 127.0.0.1 does.
+choose_address() {
+  if ip -o addr show dev lo 2>/dev/null | grep -qw "$KAFKA_IP" || ip addr replace "$KAFKA_IP/32" dev lo 2>/dev/null; then
+    echo "$KAFKA_IP"
+  else
+    echo 127.0.0.1
+  fi
+}
+
 is_root() { [ "$(id -u)" = 0 ]; }
 
 # node_alive N: whether the sandbox of node N runs (a recycled pid is not taken for it)

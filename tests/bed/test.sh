@@ -76,11 +76,14 @@ unit_tests() {
   return "$status"
 }
 
-# what `unit_tests` has counted as skipped, since it needs a broker or a volume that is soon full
+# what `unit_tests` has counted as skipped, since it needs a broker, an object store or a volume that is soon full
 component_tests() {
   local status=0 small before=$passed
+  "$BED/s3.sh" up || return 1
+  eval "$("$BED/env.sh")"
   cargo_test --test real -- --ignored "${names[@]}" 2>&1 | tee "$logs/real.log"
   status=${PIPESTATUS[0]}
+  "$BED/s3.sh" down --wipe
   count "$logs/real.log"
   if is_root; then
     small=$(mktemp -d) && mount -t tmpfs -o size=32m small "$small" || return 1
@@ -153,7 +156,7 @@ if [ $e2e = yes ] && ! why_no_nodes >/dev/null; then groups+=(api bed); fi
 
 # Kubernetes and Kafka are fetched and compiled beside the Rust code
 if [ $e2e = yes ]; then
-  if why_no_nodes >/dev/null; then preparing=(kafka api); else preparing=(); fi
+  if why_no_nodes >/dev/null; then preparing=(kafka api s3); else preparing=(kafka api nodes s3); fi
   "$BED/build.sh" "${preparing[@]}" > >(sed -u 's/^/[bed] /') 2>&1 &
   preparation=$!
 fi
