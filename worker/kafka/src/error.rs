@@ -144,6 +144,30 @@ pub enum KafkaError {
         /// What the client says.
         detail: String,
     },
+    /// The broker gave a transaction up because it was open for too long.
+    #[error(
+        "the broker gave up the transaction of `{id}`, which was open for {open:?} (at most {allowed:?} are allowed): the worker \
+         stood still or did not reach the broker; nothing of it counts, and the task goes on from its last commit"
+    )]
+    TransactionTimedOut {
+        /// The transactional id.
+        id: String,
+        /// Since the transaction's first record.
+        open: Duration,
+        /// What was agreed with the broker.
+        allowed: Duration,
+    },
+    /// The broker does not allow transactions to be as long as ours may be.
+    #[error(
+        "the broker refuses a transaction timeout of {asked:?} for `{id}`: set its `transaction.max.timeout.ms` to that or more, \
+         or choose `processingGuarantee: atLeastOnce`"
+    )]
+    TransactionTimeoutRefused {
+        /// The transactional id.
+        id: String,
+        /// What was asked for.
+        asked: Duration,
+    },
     /// A setting that the client does not take.
     #[error("the Kafka client refuses its settings: {detail}")]
     Settings {
@@ -192,6 +216,8 @@ impl Fault for KafkaError {
             | Self::NotAcknowledged { .. }
             | Self::TimedOut { .. }
             | Self::Fenced { .. }
+            | Self::TransactionTimedOut { .. }
+            | Self::TransactionTimeoutRefused { .. }
             | Self::Senseless { .. }
             | Self::Fatal { .. }
             | Self::Other { .. } => Category::Kafka,
@@ -217,6 +243,8 @@ impl Fault for KafkaError {
             Self::NotAcknowledged { .. } => "OutputNotAcknowledged",
             Self::TimedOut { .. } => "KafkaTimedOut",
             Self::Fenced { .. } => "Fenced",
+            Self::TransactionTimedOut { .. } => "TransactionTimedOut",
+            Self::TransactionTimeoutRefused { .. } => "TransactionTimeoutRefused",
             Self::Settings { .. } => "KafkaSettingsRefused",
             Self::Senseless { .. } => "KafkaAnswerSenseless",
             Self::Fatal { .. } => "KafkaClientFatal",
@@ -235,6 +263,8 @@ impl Fault for KafkaError {
             | Self::CountNotSeen { .. }
             | Self::NotAcknowledged { .. }
             | Self::TimedOut { .. }
+            | Self::TransactionTimedOut { .. }
+            | Self::TransactionTimeoutRefused { .. }
             | Self::Senseless { .. }
             | Self::Fatal { .. }
             | Self::Other { .. } => true,

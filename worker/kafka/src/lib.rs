@@ -15,6 +15,7 @@ mod error;
 mod ffi;
 mod mock;
 mod output;
+mod ownership;
 mod produce;
 mod properties;
 mod scan;

@@ -17,6 +17,7 @@ use crate::dead_letter::DeadLetter;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, ProduceBuffer, TopicHandle};
 use crate::output::{OutputBatch, Parts, Rejected};
+use crate::ownership::{Ownership, Remedy};
 use crate::settings::{KafkaSettings, QueueBudget};
 
 /// How often a topic that grew is noticed.
@@ -93,7 +94,8 @@ impl OutputTopic {
 pub struct OutputProducer {
     producer: Arc<BaseProducer<Context>>,
     bootstrap: String,
-    transactional_id: Option<TransactionalId>,
+    /// None: no transactions.
+    ownership: Option<Ownership>,
     buffer: ProduceBuffer,
     refreshed: Option<Instant>,
     stop: Arc<AtomicBool>,
@@ -173,7 +175,7 @@ impl OutputProducer {
         Ok(Self {
             producer,
             bootstrap: settings.bootstrap_servers().to_owned(),
-            transactional_id: transactional_id.cloned(),
+            ownership: transactional_id.cloned().map(Ownership::new),
             buffer: ProduceBuffer::default(),
             refreshed: None,
             stop,
@@ -206,6 +208,17 @@ impl OutputProducer {
 
     pub(crate) fn bootstrap(&self) -> &str {
         &self.bootstrap
+    }
+
+    pub(crate) fn ownership(&self) -> Option<&Ownership> {
+        self.ownership.as_ref()
+    }
+
+    /// From here on the broker may count the time of the transaction.
+    fn writes(&self) {
+        if let Some(ownership) = &self.ownership {
+            ownership.writes();
+        }
     }
 
     /// The client may know better why a call ran out of time.
@@ -285,6 +298,7 @@ impl OutputProducer {
         batch: &OutputBatch,
     ) -> Result<Vec<Rejected>, KafkaError> {
         self.check()?;
+        self.writes();
         let placement = Self::place(topic)?;
         let mut rejected: Vec<Rejected> = Vec::new();
         if topic.limit.is_some() {
@@ -372,6 +386,7 @@ impl OutputProducer {
         if !topic.takes(bytes, headers.len()) {
             return Err(too_large_for(topic, bytes));
         }
+        self.writes();
         let partition = Self::place(topic)?.of(key);
         ffi::produce_with_headers(
             &self.producer,
@@ -396,12 +411,9 @@ impl OutputProducer {
     pub fn check(&self) -> Result<(), KafkaError> {
         // First, since all that is under way fails with it.
         let fatal = self.producer.client().fatal_error();
-        match (fatal, &self.transactional_id) {
-            (Some((Code::Fenced | Code::ProducerFenced, detail)), Some(id)) => {
-                Err(KafkaError::Fenced {
-                    id: id.to_string(),
-                    detail,
-                })
+        match (fatal, &self.ownership) {
+            (Some((code, detail)), Some(ownership)) if Remedy::of(code, false) == Remedy::Lost => {
+                Err(ownership.lost(detail))
             }
             (fatal, _) => match (self.producer.context().undelivered(), fatal) {
                 (Some(error), _) => Err(error),

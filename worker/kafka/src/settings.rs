@@ -243,6 +243,9 @@ impl KafkaSettings {
         for (name, value) in &self.properties {
             config.set(name, value);
         }
+        // The cluster puts another broker in the place of one that says nothing within about 10 s. The default of 60 s would
+        // keep us asking the silent one for as long as a transaction may last.
+        self.default_to(&mut config, &["socket.timeout.ms"], "15000");
         config.set("bootstrap.servers", &self.bootstrap_servers);
         config.set("allow.auto.create.topics", "false");
         let protocol = match (&self.tls, &self.sasl) {

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use rdkafka::error::RDKafkaErrorCode as Code;
 use turbine_keygroups::Partition;
 use turbine_protocol::{CommittedReceipt, GroupId, TopicName, TransactionalId};
 
 use crate::consume::one;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, TransactionError};
+use crate::ownership::{Ownership, Remedy};
 use crate::produce::OutputProducer;
-use crate::settings::{KafkaSettings, QueueBudget};
+use crate::settings::{KafkaSettings, QueueBudget, TRANSACTION_TIMEOUT_MS};
 
 /// Between two tries of a call that the broker asks to repeat: a coordinator that moves has other work to do.
 const RETRY: Duration = Duration::from_millis(20);
@@ -59,27 +59,30 @@ impl Transactions {
         OutputProducer::open_with(settings, budget, Some(&self.id))
     }
 
-    fn told(
+    /// What the error asks for, and the error in words.
+    fn judged(
         &self,
+        producer: &OutputProducer,
         what: &'static str,
-        settings: &str,
         after: Duration,
         error: TransactionError,
-    ) -> KafkaError {
-        if error.code == Code::Fenced || error.code == Code::ProducerFenced {
-            return KafkaError::Fenced {
+    ) -> (Remedy, KafkaError) {
+        let remedy = Remedy::of(error.code, error.retriable);
+        let told = match (remedy, producer.ownership()) {
+            (Remedy::Lost, Some(ownership)) => ownership.lost(error.detail),
+            (Remedy::TimeoutRefused, _) => KafkaError::TransactionTimeoutRefused {
                 id: self.id.to_string(),
-                detail: error.detail,
-            };
-        }
-        let resource = Resource::Transaction(self.id.as_str());
-        Doing {
-            what,
-            resource,
-            bootstrap: settings,
-            after,
-        }
-        .code(error.code, &error.detail)
+                asked: Duration::from_millis(TRANSACTION_TIMEOUT_MS),
+            },
+            _ => Doing {
+                what,
+                resource: Resource::Transaction(self.id.as_str()),
+                bootstrap: producer.bootstrap(),
+                after,
+            }
+            .code(error.code, &error.detail),
+        };
+        (remedy, told)
     }
 
     /// Takes the id over: whoever used it before can write no more, and what they left open is aborted. Returns once that
@@ -93,7 +96,7 @@ impl Transactions {
         timeout: Duration,
     ) -> Result<(), KafkaError> {
         ffi::init_transactions(producer.client(), timeout).map_err(|error| {
-            let error = self.told("take over", producer.bootstrap(), timeout, error);
+            let (_, error) = self.judged(producer, "take over", timeout, error);
             producer.explained(Resource::Transaction(self.id.as_str()), "take over", error)
         })
     }
@@ -104,7 +107,11 @@ impl Transactions {
     /// If the producer cannot go on.
     pub fn begin(&self, producer: &OutputProducer) -> Result<(), KafkaError> {
         ffi::begin_transaction(producer.client())
-            .map_err(|error| self.told("begin", producer.bootstrap(), Duration::ZERO, error))
+            .map_err(|error| self.judged(producer, "begin", Duration::ZERO, error).1)?;
+        if let Some(ownership) = producer.ownership() {
+            ownership.begins();
+        }
+        Ok(())
     }
 
     /// Puts the offset, with its receipt, into the transaction.
@@ -129,33 +136,54 @@ impl Transactions {
         if let Some(mut element) = list.find_partition(self.topic.as_str(), self.partition.get()) {
             element.set_metadata(committed.receipt.to_string());
         }
+        if let Some(ownership) = producer.ownership() {
+            ownership.writes();
+        }
         let deadline = Instant::now() + timeout;
         loop {
             match ffi::send_offsets(producer.client(), self.group.as_str(), &list, timeout) {
                 Ok(()) => return Ok(()),
-                Err(error) if error.retriable && Instant::now() < deadline => {
-                    std::thread::sleep(RETRY);
-                }
-                Err(error) => {
-                    return Err(self.told(what, producer.bootstrap(), timeout, error));
-                }
+                Err(error) => match self.judged(producer, what, timeout, error) {
+                    (Remedy::Retry, _) if Instant::now() < deadline => {
+                        std::thread::sleep(RETRY);
+                    }
+                    (_, told) => return Err(told),
+                },
             }
         }
     }
 
     /// Commits: outputs, dead letters and offset. After anything but [`CommitOutcome::Committed`] the broker alone knows.
     pub fn commit(&self, producer: &OutputProducer, timeout: Duration) -> CommitOutcome {
+        if let Some(ownership) = producer.ownership() {
+            ownership.commits();
+        }
         match ffi::commit_transaction(producer.client(), timeout) {
             Ok(()) => CommitOutcome::Committed,
-            Err(error) => {
-                let retriable = error.retriable;
-                let told = self.told("commit", producer.bootstrap(), timeout, error);
-                if retriable {
-                    CommitOutcome::Unknown(told)
-                } else {
+            Err(error) => match self.judged(producer, "commit", timeout, error) {
+                (Remedy::Retry, told) => CommitOutcome::Unknown(told),
+                (Remedy::Rebuild | Remedy::Lost | Remedy::TimeoutRefused, told) => {
                     CommitOutcome::Failed(told)
                 }
-            }
+            },
         }
+    }
+
+    /// Aborts what was written and not committed, so that readers of committed records do not wait until the next life
+    /// of the task ends it. Does nothing once the commit was called. Whether it was aborted.
+    ///
+    /// # Errors
+    /// If the broker does not obey in time. Nothing is lost by that: the next [`Transactions::take_over`] ends it.
+    pub fn give_up(
+        &self,
+        producer: &OutputProducer,
+        timeout: Duration,
+    ) -> Result<bool, KafkaError> {
+        if !producer.ownership().is_some_and(Ownership::may_abort) {
+            return Ok(false);
+        }
+        ffi::abort_transaction(producer.client(), timeout)
+            .map(|()| true)
+            .map_err(|error| self.judged(producer, "abort", timeout, error).1)
     }
 }

@@ -21,8 +21,8 @@ pub(crate) use produce::{ProduceBuffer, TopicHandle, flush, produce_with_headers
 pub(crate) use read::{Borrowed, Message, PartitionQueue, cached_watermarks, commit};
 pub(crate) use rights::{Operations, group_operations, topic_operations};
 pub(crate) use transaction::{
-    TransactionError, begin as begin_transaction, commit as commit_transaction,
-    init as init_transactions, send_offsets,
+    TransactionError, abort as abort_transaction, begin as begin_transaction,
+    commit as commit_transaction, init as init_transactions, send_offsets,
 };
 
 fn millis(time: Duration) -> c_int {

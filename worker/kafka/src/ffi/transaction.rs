@@ -99,3 +99,14 @@ pub(crate) fn commit<C: ProducerContext>(
         sys::rd_kafka_commit_transaction(producer.client().native_ptr(), millis(timeout))
     })
 }
+
+/// Aborts: what was produced and sent counts for nobody. Another thread must be polling.
+pub(crate) fn abort<C: ProducerContext>(
+    producer: &BaseProducer<C>,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: the client is live for the call.
+    answer(unsafe {
+        sys::rd_kafka_abort_transaction(producer.client().native_ptr(), millis(timeout))
+    })
+}

@@ -1,6 +1,6 @@
 //! The commit exactly once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use turbine_kafka::{CommitOutcome, KafkaError, Transactions};
 use turbine_protocol::transaction::{TransactionAct, TransactionEvent, TransactionStep};
@@ -13,6 +13,13 @@ use crate::task::{Life, StopSignal, TaskError};
 /// One call to commit waits for this long, so that the wait shows as alive.
 const COMMIT_SLICE: Duration = Duration::from_secs(5);
 
+/// After this a commit that is not answered is left to the receipt: a new producer asks anew who the coordinator is, and the
+/// client does not send a commit twice.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest wait for an abort, which nothing depends on.
+const ABORT_WAIT: Duration = Duration::from_secs(5);
+
 impl Life<'_> {
     /// Outputs, dead letters, state and offset as one.
     pub(super) fn commit_exactly_once(
@@ -23,6 +30,7 @@ impl Life<'_> {
         use TransactionEvent as Event;
         let mut step = TransactionStep::Open;
         let mut failed = None;
+        let mut asked = None;
         loop {
             let event = match step.act() {
                 TransactionAct::Prepare => outcome(
@@ -39,6 +47,7 @@ impl Life<'_> {
                 ),
                 TransactionAct::Commit => {
                     self.cell.enter(Step::Acknowledging);
+                    let asked = *asked.get_or_insert_with(Instant::now);
                     match transactions.commit(&self.producer, COMMIT_SLICE) {
                         CommitOutcome::Committed => Event::Committed,
                         CommitOutcome::Unknown(error) => {
@@ -52,7 +61,12 @@ impl Life<'_> {
                                 // The receipt decides at the next start.
                                 return Err(error);
                             }
-                            Event::CommitUnknown
+                            if asked.elapsed() < COMMIT_PATIENCE {
+                                Event::CommitUnknown
+                            } else {
+                                failed = Some(error);
+                                Event::CommitFailed
+                            }
                         }
                         CommitOutcome::Failed(error) => {
                             // A record that was refused says more than the transaction that it broke.
@@ -105,6 +119,21 @@ impl Life<'_> {
         transactions
             .send_offset(&self.producer, &committed, self.setup.limits.broker_wait)
             .map_err(|error| self.why_not(error))
+    }
+
+    /// This life is over: what it has written and not committed is aborted, so that readers of committed records do not wait
+    /// for the next life or the broker to end it.
+    pub(crate) fn give_up_transaction(&self) {
+        let Some(transactions) = &self.transactions else {
+            return;
+        };
+        match transactions.give_up(&self.producer, ABORT_WAIT) {
+            Ok(_) => {}
+            Err(error) => tracing::warn!(
+                task = %self.cell.task(), %error, category = %error.category(),
+                "the open transaction could not be aborted; the next start ends it"
+            ),
+        }
     }
 
     /// An empty transaction with the last receipt.

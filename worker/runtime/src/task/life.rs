@@ -190,6 +190,16 @@ impl<'a> Life<'a> {
     /// # Errors
     /// The first fault. What was not committed is done again by the next life.
     pub(super) fn run(mut self, stop: &StopSignal) -> Result<(), TaskError> {
+        match self.go_on(stop) {
+            Ok(()) => Ok(self.store.close()?),
+            Err(error) => {
+                self.give_up_transaction();
+                Err(error)
+            }
+        }
+    }
+
+    fn go_on(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
         stop.arm(self.producer.abandon_handle());
         self.cell.set_state(Phase::Running, None);
         self.metrics.running.set(1);
@@ -239,7 +249,6 @@ impl<'a> Life<'a> {
         }
         self.save()?;
         self.publish();
-        self.store.close()?;
         Ok(())
     }
 
