@@ -2,7 +2,7 @@
 # env.sh: prints export lines of what a test or a person needs to use the bed: eval "$(./run bed env)"
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
-kafka=$STATE/kafka
+kafka=$KAFKA_STATE
 cat <<E
 export KUBECONFIG=$(kubeconfig)
 export TURBINE_BED=$BED

@@ -4,26 +4,31 @@
 #   down [--wipe]           stop all brokers; --wipe also deletes their data
 #   kill|stop|start|restart N   one broker (1..3): SIGKILL, SIGTERM, start again, stop and start
 #   pause|resume N          freeze a broker without closing its connections, and let it go on
+#   set NAME=VALUE          a setting of all brokers, from their next start on
 #   status                  what runs and where
 #   running                 succeeds if a broker runs
 #   tool NAME ARGS...       Kafka's own tools: topics groups configs acls offsets consume produce txn dump
+# TURBINE_BED_KAFKA=NAME acts on a cluster of its own beside that of the bed: ports 400 higher, folder kafka-NAME. With
+# TURBINE_BED_KAFKA_SETTINGS, lines of server.properties are added when it is formatted.
 # Data, logs and the addresses are in the state folder (kafka/). Every broker listens three times:
 #   bootstrap       PLAINTEXT  9092 9192 9292   may do everything
 #   bootstrap-sasl  SASL_SSL   9094 9194 9294   SCRAM-SHA-512 or PLAIN; user `turbine` may do everything, user `limited` nothing
 #   bootstrap-tls   SSL        9095 9195 9295   with a client certificate; client/{ca.crt,client.crt,client.key}
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
-dir=$STATE/kafka
+dir=$KAFKA_STATE
 classpath="$(kafka_libs)/*"
 heap=${TURBINE_BED_KAFKA_HEAP:-512m}
 java_flags=(-Xmx"$heap" -XX:+UseSerialGC -Xss512k -XX:MaxMetaspaceSize=128m -XX:ReservedCodeCacheSize=96m -Djava.awt.headless=true
   -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.showDateTime=true "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS")
 
-port() { echo $((9092 + ($1 - 1) * 100)); }
+base=9092
+[ -z "$KAFKA_CLUSTER" ] || base=9492
+port() { echo $((base + ($1 - 1) * 100)); }
 brokers() { cat "$dir/brokers" 2>/dev/null || echo 0; }
 broker_pid() {
   local pid
-  pid=$(cat "$dir/broker$1/pid" 2>/dev/null) && grep -qs "kafka/broker$1/server.properties" "/proc/$pid/cmdline" && echo "$pid"
+  pid=$(cat "$dir/broker$1/pid" 2>/dev/null) && grep -qsF "$dir/broker$1/server.properties" "/proc/$pid/cmdline" && echo "$pid"
 }
 address() { cat "$dir/address"; }
 # list PORT-OFFSET: HOST:PORT of all brokers
@@ -105,6 +110,7 @@ log.segment.bytes=268435456
 log.cleaner.dedupe.buffer.size=16777216
 num.network.threads=2
 num.io.threads=4
+${TURBINE_BED_KAFKA_SETTINGS:-}
 P
 }
 
@@ -217,11 +223,19 @@ tool() {
   exec java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=error -cp "$classpath" "$class" "$@"
 }
 
+# the last line of a name counts
+change() {
+  local i
+  [[ ${1:-} == *=* ]] || die "kafka.sh set NAME=VALUE"
+  for i in $(seq "$(brokers)"); do echo "$1" >>"$dir/broker$i/server.properties"; done
+}
+
 verb=${1:-}
 [ $# -eq 0 ] || shift
 one() { if [[ ! ${1:-} =~ ^[1-3]$ ]] || [ ! -d "$dir/broker$1" ]; then die "kafka.sh $verb N: which broker? (there are $(brokers))"; fi; }
 case $verb in
   up | down | status | running | tool) "$verb" "$@" ;;
+  set) change "$@" ;;
   kill) one "$@" && signal KILL "$1" ;;
   stop) one "$@" && stop_broker "$1" ;;
   start) one "$@" && start_broker "$1" && wait_for_broker "$1" ;;

@@ -5,6 +5,9 @@ BED=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd "$BED/../.." && pwd)
 TURBINE_CACHE=${TURBINE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/turbine}
 STATE=$TURBINE_CACHE/bed/state
+# The cluster of brokers that kafka.sh acts on: none is the bed's; another name is a cluster beside it, with its own folder and ports.
+KAFKA_CLUSTER=${TURBINE_BED_KAFKA:-}
+KAFKA_STATE=$STATE/kafka${KAFKA_CLUSTER:+-$KAFKA_CLUSTER}
 TOOLS=$TURBINE_CACHE/tools
 export TURBINE_CACHE CARGO_TARGET_DIR=$TURBINE_CACHE/target
 

@@ -1,8 +1,10 @@
 #!/bin/bash
-# ./run test [--unit | --e2e] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
+# ./run test [--unit | --e2e | --faults [N]] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
 #   order: lint, release build, unit tests, images, bed up, the demo with its check, a new bed, component tests on the broker and
-#   on a small volume, the end-to-end tests, bed down
+#   on a small volume, the end-to-end tests, bed down, the tests with three brokers
 #   --unit   lint, build and unit tests: no cluster and no broker
+#   --faults build, then the tests with three brokers that die, freeze and cannot be reached, on a cluster of their own; with N also
+#            those that take minutes, and N kills of leaders (25 minutes with 50)
 #   --e2e    build, then the end-to-end tests of tests/tests alone; a bed that is up is used as it is and stays
 #   --keep   leave the bed up at the end
 #   NAME     only tests whose names contain one of these words; no lint, no demo; the bed as with --e2e
@@ -16,15 +18,17 @@ cd "$ROOT" || exit 1
 logs=$TURBINE_CACHE/logs
 mkdir -p "$logs"
 
-lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes
+lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes faults=yes kills=0
 names=()
 for argument in "$@"; do
   case $argument in
-    --unit) e2e=no ;;
-    --e2e) lint=no unit=no demo=no anew=no ;;
+    --faults) lint=no unit=no demo=no e2e=no faults=only ;;
+    [0-9]*) if [ $faults = only ]; then kills=$argument; else names+=("$argument"); fi ;;
+    --unit) e2e=no faults=no ;;
+    --e2e) lint=no unit=no demo=no anew=no faults=no ;;
     --keep) keep=yes ;;
     -*) die "test: unknown option $argument; see ./run help test" ;;
-    *) names+=("$argument") lint=no demo=no anew=no ;;
+    *) names+=("$argument") lint=no demo=no anew=no; [ $faults = only ] || faults=no ;;
   esac
 done
 
@@ -112,10 +116,10 @@ end_to_end_tests() {
     count "$logs/e2e.log"
     ((status |= run))
   }
-  if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 "${names[@]}"; else
+  if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 --skip broker_faults:: "${names[@]}"; else
     # tests wait for pods most of the time; those of the second call stop the broker, commit ten times a second and task, or install
     # releases that watch all namespaces
-    local alone=(end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
+    local alone=(end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=(--skip broker_faults::)
     for module in "${alone[@]}"; do skip+=(--skip "$module"); done
     run_e2e --test-threads=3 "${skip[@]}"
     run_e2e --test-threads=1 "${alone[@]}"
@@ -123,6 +127,26 @@ end_to_end_tests() {
   skips=$(wc -l <"$TURBINE_SKIP_LOG")
   passed=$((passed - skips)) skipped=$((skipped + skips))
   sed 's/^/skipped: /' "$TURBINE_SKIP_LOG"
+  return "$status"
+}
+
+# One test at a time: what happens to the brokers happens to all.
+fault_tests() {
+  local status=0 own=(broker_faults::)
+  export TURBINE_BED_KAFKA=faults TURBINE_SKIP_LOG=$logs/skipped.log TURBINE_FAULTS=$kills
+  # a transaction that is over is noticed within a second, and an idle transactional id is forgotten within a minute
+  export TURBINE_BED_KAFKA_SETTINGS='transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+transactional.id.expiration.ms=40000
+transaction.remove.expired.transaction.cleanup.interval.ms=2000'
+  [ ${#names[@]} = 0 ] || own=("${names[@]}")
+  [ "$kills" != 0 ] || own+=(--skip ::long::)
+  : >"$TURBINE_SKIP_LOG"
+  "$BED/kafka.sh" down --wipe && "$BED/kafka.sh" up --brokers 3 || return 1
+  eval "$("$BED/env.sh")"
+  cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 "${own[@]}" 2>&1 | tee "$logs/faults.log"
+  status=${PIPESTATUS[0]}
+  count "$logs/faults.log"
+  "$BED/kafka.sh" down --wipe
   return "$status"
 }
 
@@ -186,5 +210,8 @@ if [ $e2e = yes ]; then
     stage "end-to-end tests" end_to_end_tests
   fi
   if { [ "$was_up" = none ] || [ $anew = yes ]; } && [ $keep = no ]; then stage "bed down" "$BED/bed.sh" down; fi
+fi
+if [ $faults != no ]; then
+  if [ $e2e = yes ] || stage "bed build" "$BED/build.sh" kafka; then stage "three brokers" fault_tests; fi
 fi
 finish

@@ -5,6 +5,7 @@
 
 pub mod api_proxy;
 pub mod bed;
+pub mod brokers;
 pub mod chart;
 pub mod cluster;
 pub mod diagnostics;

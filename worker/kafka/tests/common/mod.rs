@@ -66,6 +66,19 @@ pub(crate) fn offset(number: i64) -> Offset {
     number.try_into().unwrap()
 }
 
+pub(crate) fn receipt() -> CommittedReceipt {
+    CommittedReceipt {
+        offset: offset(41),
+        receipt: Receipt {
+            lineage: "6f9619ff-8b86-4d01-b42d-00cf4fc964ff".parse().unwrap(),
+            store_epoch: 3.try_into().unwrap(),
+            number: 7.try_into().unwrap(),
+            checksum: EntryChecksum(0xdead_beef),
+            frontier: Frontier(Some(1_767_225_600_000)),
+        },
+    }
+}
+
 pub(crate) fn deadline() -> Instant {
     Instant::now() + WAIT
 }
@@ -262,16 +275,7 @@ pub(crate) fn a_receipt_comes_back_with_its_offset(bed: &Bed<'_>) {
         }
     };
     assert_eq!(first.unwrap(), None);
-    let committed = CommittedReceipt {
-        offset: offset(41),
-        receipt: Receipt {
-            lineage: "6f9619ff-8b86-4d01-b42d-00cf4fc964ff".parse().unwrap(),
-            store_epoch: 3.try_into().unwrap(),
-            number: 7.try_into().unwrap(),
-            checksum: EntryChecksum(0xdead_beef),
-            frontier: Frontier(Some(1_767_225_600_000)),
-        },
-    };
+    let committed = receipt();
     reader.commit(&committed, WAIT).unwrap();
     let found = reader.committed(WAIT).unwrap().unwrap();
     assert_eq!(found.offset, committed.offset);

@@ -1,0 +1,134 @@
+//! What takes minutes: time-outs of a minute run out, and many kills follow each other.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use turbine_tests::bed::{Bed, Needs};
+use turbine_tests::brokers::{Brokers, Cut};
+use turbine_tests::diagnostics::say;
+use turbine_tests::kafka::Record;
+use turbine_tests::{manifest::AppManifest, wait};
+
+use super::{PER_SECOND, Producing, WITHIN, begin, events, kill_leaders};
+
+/// The broker waits for a transaction for a minute, and looks for those that are over every second.
+const OVER: Duration = Duration::from_secs(70);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaders_killed_many_times_cost_no_record_and_no_result() -> Result<()> {
+    let times = std::env::var("TURBINE_FAULTS").context("TURBINE_FAULTS: how many kills")?;
+    kill_leaders(times.parse()?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stood_still_for_longer_than_its_transactions_goes_on_from_its_last_commit()
+-> Result<()> {
+    let Some(case) = begin("broker_faults::stands_still").await? else {
+        return Ok(());
+    };
+    let producing = Producing::start(case.kafka(), &case.input);
+    case.wait_for_all().await?;
+    for side in &case.sides {
+        side.signal("-STOP")?;
+    }
+    // The length of the fault is the test.
+    tokio::time::sleep(OVER).await;
+    for side in &case.sides {
+        side.signal("-CONT")?;
+    }
+    case.wait_for_progress().await?;
+    let side = case.exactly_once();
+    ensure!(
+        side.said("TransactionTimedOut") > 0,
+        "no transaction was over"
+    );
+    ensure!(side.said("Fenced") == 0, "nobody has fenced it");
+    case.finish(producing).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_cut_off_for_longer_than_its_transactions_goes_on_from_its_last_commit()
+-> Result<()> {
+    let Some(case) = begin("broker_faults::cut_off").await? else {
+        return Ok(());
+    };
+    let producing = Producing::start(case.kafka(), &case.input);
+    case.wait_for_all().await?;
+    let Some(cut) = Cut::begin(&case.bed)? else {
+        say("SKIPPED: no packet filter (nft) on this machine");
+        return case.finish(producing).await;
+    };
+    // The length of the fault is the test.
+    tokio::time::sleep(OVER).await;
+    drop(cut);
+    case.wait_for_progress().await?;
+    ensure!(
+        case.exactly_once().said("Fenced") == 0,
+        "nobody has fenced it"
+    );
+    case.finish(producing).await
+}
+
+/// The bed's brokers forget an id after 40 s (`transactional.id.expiration.ms`).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_after_the_broker_forgot_an_idle_transactional_id_is_counted_once() -> Result<()> {
+    let Some(case) = begin("broker_faults::forgets").await? else {
+        return Ok(());
+    };
+    let written = {
+        let producing = Producing::start(case.kafka(), &case.input);
+        case.wait_for_all().await?;
+        producing.end()?
+    };
+    let side = case.exactly_once();
+    wait::until("the broker forgets", WITHIN, || async {
+        Ok((!case.brokers.knows_id(&side.group())?).then_some(()))
+    })
+    .await?;
+    let late = events();
+    let next = Record::from(late.event(written + PER_SECOND));
+    case.kafka().produce(&case.input, [next], None)?;
+    case.kafka()
+        .produce_closing(&case.input, late.end_ms() + 3_600_000)?;
+    for side in &case.sides {
+        let report = AppManifest::query(&case.bed.bootstrap, &case.input, &side.output)
+            .compare(&case.bed.kafka_libs, WITHIN)?;
+        report.check().context(side.guarantee)?;
+        ensure!(report.repeated == 0, "{report:?}");
+        ensure!(side.said("the task halts") == 0);
+        let restarts = side.said("the task starts again");
+        ensure!(restarts <= 12, "{restarts} restarts for 6 tasks");
+        say(&format!("{}: {restarts} restarts of tasks", side.guarantee));
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_timeout_above_the_brokers_limit_is_named_until_the_limit_is_raised()
+-> Result<()> {
+    let Some(bed) = Bed::for_test("broker_faults::limit", Needs::Broker)? else {
+        return Ok(());
+    };
+    let brokers = Brokers::new(&bed)?;
+    brokers.set("transaction.max.timeout.ms=30000")?;
+    brokers.restart_all()?;
+    let refused = async {
+        let case = begin("broker_faults::limit").await?.context("a bed")?;
+        let side = case.exactly_once();
+        wait::until("the refusal", WITHIN, || async {
+            let reason = side.said("TransactionTimeoutRefused") > 0;
+            let limit = side.said("transaction.max.timeout.ms") > 0;
+            Ok((reason && limit).then_some(()))
+        })
+        .await?;
+        Ok::<_, anyhow::Error>(case)
+    }
+    .await;
+    brokers.set("transaction.max.timeout.ms=900000")?;
+    brokers.restart_all()?;
+    let case = refused?;
+    let producing = Producing::start(case.kafka(), &case.input);
+    case.wait_for_all().await?;
+    case.wait_for_progress().await?;
+    case.finish(producing).await
+}
