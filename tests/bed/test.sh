@@ -103,7 +103,7 @@ component_tests() {
 
 end_to_end_tests() {
   local own status=0 skips
-  mapfile -t own < <(targets tests/tests/*.rs)
+  mapfile -t own < <(targets tests/tests/e2e.rs)
   if [ ${#own[@]} -eq 0 ]; then note "no end-to-end tests in tests/tests"; return 1; fi
   # a test that finds that it cannot run here appends its name and the reason to this file and returns
   export TURBINE_SKIP_LOG=$logs/skipped.log
@@ -116,10 +116,10 @@ end_to_end_tests() {
     count "$logs/e2e.log"
     ((status |= run))
   }
-  if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 --skip broker_faults:: "${names[@]}"; else
+  if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 "${names[@]}"; else
     # tests wait for pods most of the time; those of the second call stop the broker, commit ten times a second and task, or install
     # releases that watch all namespaces
-    local alone=(end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=(--skip broker_faults::)
+    local alone=(end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
     for module in "${alone[@]}"; do skip+=(--skip "$module"); done
     run_e2e --test-threads=3 "${skip[@]}"
     run_e2e --test-threads=1 "${alone[@]}"
@@ -132,18 +132,17 @@ end_to_end_tests() {
 
 # One test at a time: what happens to the brokers happens to all.
 fault_tests() {
-  local status=0 own=(broker_faults::)
+  local status=0 own=("${names[@]}")
   export TURBINE_BED_KAFKA=faults TURBINE_SKIP_LOG=$logs/skipped.log TURBINE_FAULTS=$kills
   # a transaction that is over is noticed within a second, and an idle transactional id is forgotten within a minute
   export TURBINE_BED_KAFKA_SETTINGS='transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 transactional.id.expiration.ms=40000
 transaction.remove.expired.transaction.cleanup.interval.ms=2000'
-  [ ${#names[@]} = 0 ] || own=("${names[@]}")
-  [ "$kills" != 0 ] || own+=(--skip ::long::)
+  [ "$kills" != 0 ] || own+=(--skip long::)
   : >"$TURBINE_SKIP_LOG"
   "$BED/kafka.sh" down --wipe && "$BED/kafka.sh" up --brokers 3 || return 1
   eval "$("$BED/env.sh")"
-  cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 "${own[@]}" 2>&1 | tee "$logs/faults.log"
+  cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test broker_faults -- --test-threads=1 "${own[@]}" 2>&1 | tee "$logs/faults.log"
   status=${PIPESTATUS[0]}
   count "$logs/faults.log"
   "$BED/kafka.sh" down --wipe

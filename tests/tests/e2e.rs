@@ -4,8 +4,6 @@
 mod api;
 #[path = "e2e/bad_records.rs"]
 mod bad_records;
-#[path = "e2e/broker_faults.rs"]
-mod broker_faults;
 #[path = "e2e/end_to_end.rs"]
 mod end_to_end;
 #[path = "e2e/exactly_once.rs"]

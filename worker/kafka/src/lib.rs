@@ -10,6 +10,7 @@ mod admin;
 mod batch;
 mod client;
 mod consume;
+mod courier;
 mod dead_letter;
 mod error;
 mod ffi;

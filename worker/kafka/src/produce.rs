@@ -13,6 +13,7 @@ use turbine_protocol::{TopicName, TransactionalId};
 
 use crate::admin::partition_count;
 use crate::client::{Context, LinkHealth};
+use crate::courier::Courier;
 use crate::dead_letter::DeadLetter;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, ProduceBuffer, TopicHandle};
@@ -94,8 +95,7 @@ impl OutputTopic {
 pub struct OutputProducer {
     producer: Arc<BaseProducer<Context>>,
     bootstrap: String,
-    /// None: no transactions.
-    ownership: Option<Ownership>,
+    transactional: Option<Transactional>,
     buffer: ProduceBuffer,
     refreshed: Option<Instant>,
     stop: Arc<AtomicBool>,
@@ -108,6 +108,13 @@ impl fmt::Debug for OutputProducer {
             .field("bootstrap", &self.bootstrap)
             .finish_non_exhaustive()
     }
+}
+
+/// What belongs to a transactional id.
+#[derive(Debug)]
+pub(crate) struct Transactional {
+    pub(crate) ownership: Ownership,
+    pub(crate) courier: Courier,
 }
 
 /// Gives up what a producer has not written yet, from another thread: frees a call that waits for
@@ -172,10 +179,17 @@ impl OutputProducer {
                     detail: format!("no thread for the producer: {error}"),
                 })?
         };
+        let transactional = match transactional_id {
+            None => None,
+            Some(id) => Some(Transactional {
+                ownership: Ownership::new(id.clone()),
+                courier: Courier::start(Arc::clone(&producer))?,
+            }),
+        };
         Ok(Self {
             producer,
             bootstrap: settings.bootstrap_servers().to_owned(),
-            ownership: transactional_id.cloned().map(Ownership::new),
+            transactional,
             buffer: ProduceBuffer::default(),
             refreshed: None,
             stop,
@@ -210,14 +224,15 @@ impl OutputProducer {
         &self.bootstrap
     }
 
-    pub(crate) fn ownership(&self) -> Option<&Ownership> {
-        self.ownership.as_ref()
+    /// What a producer with a transactional id has beside.
+    pub(crate) fn transactional(&self) -> Option<&Transactional> {
+        self.transactional.as_ref()
     }
 
     /// From here on the broker may count the time of the transaction.
     fn writes(&self) {
-        if let Some(ownership) = &self.ownership {
-            ownership.writes();
+        if let Some(transactional) = &self.transactional {
+            transactional.ownership.writes();
         }
     }
 
@@ -411,9 +426,11 @@ impl OutputProducer {
     pub fn check(&self) -> Result<(), KafkaError> {
         // First, since all that is under way fails with it.
         let fatal = self.producer.client().fatal_error();
-        match (fatal, &self.ownership) {
-            (Some((code, detail)), Some(ownership)) if Remedy::of(code, false) == Remedy::Lost => {
-                Err(ownership.lost(detail))
+        match (fatal, &self.transactional) {
+            (Some((code, detail)), Some(transactional))
+                if Remedy::of(code, false) == Remedy::Lost =>
+            {
+                Err(transactional.ownership.lost(detail))
             }
             (fatal, _) => match (self.producer.context().undelivered(), fatal) {
                 (Some(error), _) => Err(error),

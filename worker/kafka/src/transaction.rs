@@ -2,18 +2,23 @@
 
 use std::time::{Duration, Instant};
 
+use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::topic_partition_list::TopicPartitionList;
 use turbine_keygroups::Partition;
 use turbine_protocol::{CommittedReceipt, GroupId, TopicName, TransactionalId};
 
 use crate::consume::one;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, TransactionError};
-use crate::ownership::{Ownership, Remedy};
+use crate::ownership::Remedy;
 use crate::produce::OutputProducer;
 use crate::settings::{KafkaSettings, QueueBudget, TRANSACTION_TIMEOUT_MS};
 
 /// Between two tries of a call that the broker asks to repeat: a coordinator that moves has other work to do.
 const RETRY: Duration = Duration::from_millis(20);
+
+/// What a call may take beyond the time it was given.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What became of a call to commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +73,8 @@ impl Transactions {
         error: TransactionError,
     ) -> (Remedy, KafkaError) {
         let remedy = Remedy::of(error.code, error.retriable);
-        let told = match (remedy, producer.ownership()) {
-            (Remedy::Lost, Some(ownership)) => ownership.lost(error.detail),
+        let told = match (remedy, producer.transactional()) {
+            (Remedy::Lost, Some(transactional)) => transactional.ownership.lost(error.detail),
             (Remedy::TimeoutRefused, _) => KafkaError::TransactionTimeoutRefused {
                 id: self.id.to_string(),
                 asked: Duration::from_millis(TRANSACTION_TIMEOUT_MS),
@@ -108,8 +113,8 @@ impl Transactions {
     pub fn begin(&self, producer: &OutputProducer) -> Result<(), KafkaError> {
         ffi::begin_transaction(producer.client())
             .map_err(|error| self.judged(producer, "begin", Duration::ZERO, error).1)?;
-        if let Some(ownership) = producer.ownership() {
-            ownership.begins();
+        if let Some(transactional) = producer.transactional() {
+            transactional.ownership.begins();
         }
         Ok(())
     }
@@ -127,36 +132,51 @@ impl Transactions {
         let what = "send offsets to";
         let doing = Doing {
             what,
-            resource: Resource::Group(self.group.as_str()),
+            resource: Resource::Transaction(self.id.as_str()),
             bootstrap: producer.bootstrap(),
             after: timeout,
         };
-        let list = one(&self.topic, self.partition, Some(committed.offset))
-            .map_err(|error| doing.failed(&error))?;
-        if let Some(mut element) = list.find_partition(self.topic.as_str(), self.partition.get()) {
-            element.set_metadata(committed.receipt.to_string());
-        }
-        if let Some(ownership) = producer.ownership() {
-            ownership.writes();
-        }
+        let Some(transactional) = producer.transactional() else {
+            return Err(doing.code(Code::Fatal, "the producer has no transactional id"));
+        };
+        transactional.ownership.writes();
         let deadline = Instant::now() + timeout;
         loop {
-            match ffi::send_offsets(producer.client(), self.group.as_str(), &list, timeout) {
+            let list = self
+                .offsets(committed)
+                .map_err(|error| doing.failed(&error))?;
+            let group = self.group.clone();
+            let sent = transactional
+                .courier
+                .within(timeout + GRACE, move |client| {
+                    ffi::send_offsets(client, group.as_str(), &list, timeout)
+                });
+            let Some(sent) = sent else {
+                return Err(doing.code(Code::OperationTimedOut, "no answer"));
+            };
+            match sent.map_err(|error| self.judged(producer, what, timeout, error)) {
                 Ok(()) => return Ok(()),
-                Err(error) => match self.judged(producer, what, timeout, error) {
-                    (Remedy::Retry, _) if Instant::now() < deadline => {
-                        std::thread::sleep(RETRY);
-                    }
-                    (_, told) => return Err(told),
-                },
+                Err((Remedy::Retry, _)) if Instant::now() < deadline => std::thread::sleep(RETRY),
+                Err((_, told)) => return Err(told),
             }
         }
     }
 
+    fn offsets(
+        &self,
+        committed: &CommittedReceipt,
+    ) -> Result<TopicPartitionList, rdkafka::error::KafkaError> {
+        let list = one(&self.topic, self.partition, Some(committed.offset))?;
+        if let Some(mut element) = list.find_partition(self.topic.as_str(), self.partition.get()) {
+            element.set_metadata(committed.receipt.to_string());
+        }
+        Ok(list)
+    }
+
     /// Commits: outputs, dead letters and offset. After anything but [`CommitOutcome::Committed`] the broker alone knows.
     pub fn commit(&self, producer: &OutputProducer, timeout: Duration) -> CommitOutcome {
-        if let Some(ownership) = producer.ownership() {
-            ownership.commits();
+        if let Some(transactional) = producer.transactional() {
+            transactional.ownership.commits();
         }
         match ffi::commit_transaction(producer.client(), timeout) {
             Ok(()) => CommitOutcome::Committed,
@@ -179,7 +199,10 @@ impl Transactions {
         producer: &OutputProducer,
         timeout: Duration,
     ) -> Result<bool, KafkaError> {
-        if !producer.ownership().is_some_and(Ownership::may_abort) {
+        let ours = producer.transactional().is_some_and(|transactional| {
+            transactional.ownership.may_abort() && !transactional.courier.stuck()
+        });
+        if !ours {
             return Ok(false);
         }
         ffi::abort_transaction(producer.client(), timeout)

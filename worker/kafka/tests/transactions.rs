@@ -9,10 +9,10 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::receipt;
-use rdkafka::mocking::MockCluster;
+use rdkafka::mocking::{MockCluster, MockCoordinator};
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka_sys::types::RDKafkaApiKey as Api;
 use rdkafka_sys::types::RDKafkaRespErr as Answer;
@@ -227,6 +227,35 @@ fn an_id_that_is_not_given_to_us_says_what_to_change(#[case] answer: Answer, #[c
 fn taking_an_id_over_goes_through_a_passing_answer(#[case] answer: Answer) {
     let (brokers, transactions) = (Brokers::start(), transactions());
     brokers.answer(Api::InitProducerId, 1, answer);
+    commit(&transactions, &writing(&brokers, &transactions)).unwrap();
+}
+
+/// The client itself would wait until the coordinator is back.
+#[test]
+fn a_group_coordinator_that_is_gone_holds_a_task_no_longer_than_it_wants() {
+    let brokers = Brokers(MockCluster::new(2).unwrap());
+    for topic in ["in", "out"] {
+        brokers.0.create_topic(topic, 1, 2).unwrap();
+        brokers.0.partition_leader(topic, 0, Some(1)).unwrap();
+    }
+    let transactions = transactions();
+    let group = MockCoordinator::Group("turbine.a.s".to_owned());
+    let id = MockCoordinator::Transaction("turbine.a.s.0".to_owned());
+    brokers.0.coordinator(group, 2).unwrap();
+    brokers.0.coordinator(id, 1).unwrap();
+    let producer = writing(&brokers, &transactions);
+    commit(&transactions, &producer).unwrap();
+    transactions.begin(&producer).unwrap();
+    brokers.0.broker_down(2).unwrap();
+    let (began, patience) = (Instant::now(), Duration::from_secs(2));
+    let error = transactions
+        .send_offset(&producer, &receipt(), patience)
+        .unwrap_err();
+    assert!(error.passes_by_itself(), "{error:?}");
+    assert!(began.elapsed() < WAIT, "{:?}", began.elapsed());
+    drop(producer);
+    assert!(began.elapsed() < WAIT, "{:?}", began.elapsed());
+    brokers.0.broker_up(2).unwrap();
     commit(&transactions, &writing(&brokers, &transactions)).unwrap();
 }
 

@@ -22,7 +22,7 @@ use turbine_tests::scenario::Topics;
 use turbine_tests::wait;
 use turbine_tests::worker::WorkerPlan;
 
-#[path = "broker_faults_long.rs"]
+#[path = "broker_faults/long.rs"]
 mod long;
 
 const WITHIN: Duration = Duration::from_mins(3);
