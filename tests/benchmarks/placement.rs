@@ -8,8 +8,9 @@ use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use clap::Args;
 use turbine_engine::{
-    Aggregate, AggregateSpec, AllLive, Column, ColumnType, IdlePolicy, InputBatch, OnNullKey, OnRowError,
-    PartitionKey, Pipeline, PipelineSpec, Placement, PlacementCheck, WindowKind, WindowSpec,
+    Aggregate, AggregateSpec, AllLive, Column, ColumnType, IdlePolicy, InputBatch, OnNullKey,
+    OnRowError, PartitionKey, Pipeline, PipelineSpec, Placement, PlacementCheck, WindowKind,
+    WindowSpec,
 };
 use turbine_tests::kafka::partition_of;
 

@@ -54,7 +54,7 @@ pub struct S3StoreSpec {
     /// The bucket's name stands in the path, not in the host's name. Default: true where `endpoint` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_style: Option<bool>,
-    /// Name of a Secret with the keys AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where they end, AWS_SESSION_TOKEN. Default:
+    /// Name of a Secret with the keys `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, where they end, `AWS_SESSION_TOKEN`. Default:
     /// what the pod's environment gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::SECRET_NAME))]

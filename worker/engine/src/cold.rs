@@ -2,6 +2,9 @@ use std::ops::ControlFlow;
 
 use thiserror::Error;
 
+/// Shown a key and its value; says whether to go on.
+pub type ShowPane<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 /// The store of checkpoints, as the engine reads panes that are not in memory. It answers as the
 /// last checkpoint left it: a pane that changed since then is never cold.
 pub trait ColdPanes {
@@ -29,7 +32,7 @@ pub trait ColdPanes {
         &self,
         from: &[u8],
         to: Option<&[u8]>,
-        show: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        show: &mut ShowPane<'_>,
     ) -> Result<(), Self::Error>;
 }
 
@@ -54,7 +57,7 @@ impl ColdPanes for AllLive {
         &self,
         _: &[u8],
         _: Option<&[u8]>,
-        _: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        _: &mut ShowPane<'_>,
     ) -> Result<(), NothingCold> {
         Err(NothingCold)
     }

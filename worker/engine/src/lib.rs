@@ -113,7 +113,7 @@ mod windows;
 
 pub use batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
 pub use clock::{Clocks, EVENT_TIME_RANGE};
-pub use cold::{AllLive, ColdPanes, NothingCold};
+pub use cold::{AllLive, ColdPanes, NothingCold, ShowPane};
 pub use error::{BatchError, Category, PipelineError, RestoreError, SpecError, StateError};
 pub use owners::{PaneOwner, PaneOwners};
 pub use pipeline::{ClosedRows, Pipeline, RestoreReport};

@@ -162,7 +162,7 @@ mod tests {
     #[case(Code::Fatal, false, Remedy::Rebuild)]
     #[case(Code::TransactionalIdAuthorizationFailed, false, Remedy::Rebuild)]
     // never met
-    #[case(Code::UnknownServerError, false, Remedy::Rebuild)]
+    #[case(Code::Unknown, false, Remedy::Rebuild)]
     #[case(Code::Unknown, false, Remedy::Rebuild)]
     // whatever the client says of a call, an id that is lost is not tried again
     #[case(Code::Fenced, false, Remedy::Lost)]

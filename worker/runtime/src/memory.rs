@@ -1,4 +1,4 @@
-//! How the memory of a process is shared out. Live panes have what is left.
+//! How the memory of a process is shared out.
 
 use turbine_kafka::QueueBudget;
 
@@ -38,6 +38,13 @@ impl Memory {
         QueueBudget::divided(self.bytes / 20 * 3, tasks)
     }
 
+    /// Panes that one of `tasks` tasks keeps in memory. A table that grows has its old and its new
+    /// room for a while, so this is less than a half.
+    #[must_use]
+    pub fn live_bytes(self, tasks: usize) -> usize {
+        self.bytes / 5 * 2 / tasks.max(1)
+    }
+
     /// Records after which one of `tasks` tasks commits before its interval is over, so that what it
     /// has dirtied in `windows` windows can be written without a second limit's worth of copies.
     #[must_use]
@@ -62,6 +69,12 @@ mod tests {
         assert!(queued <= 161 << 20, "{queued}");
         assert!(dirty <= 128 << 20, "{dirty}");
         assert_eq!(memory.stores(), 214_748_364);
+        let live = memory.live_bytes(tasks) * tasks;
+        let all = queued + dirty + live + memory.stores();
+        assert!(
+            all <= (1 << 30) / 100 * 90,
+            "{all} leaves too little for the rest"
+        );
     }
 
     #[test]

@@ -485,6 +485,11 @@ impl Worker {
                         .memory
                         .commit_records(assignment.tasks.len(), windows.len()),
                 ),
+                live_bytes: self
+                    .config
+                    .limits
+                    .live_bytes
+                    .min(self.config.memory.live_bytes(assignment.tasks.len())),
                 ..self.config.limits
             },
             clock: Arc::clone(&self.config.clock),

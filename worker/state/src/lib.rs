@@ -16,5 +16,5 @@ mod volume;
 pub use budget::{BudgetTooSmall, StateBudget};
 pub use error::StateError;
 pub use store::TaskStore;
-pub use task_state::{Progress, StateSizes, TaskState, Visit};
+pub use task_state::{Progress, Show, StateSizes, TaskState, Visit};
 pub use volume::{FoundStore, MARKER_FILE, StateVolume};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rocksdb::{
     BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, FlushOptions,
-    IteratorMode, LogLevel, Options, WriteBatch, WriteOptions,
+    IteratorMode, LogLevel, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use turbine_protocol::{EntryChecksum, EntryNumber, Frontier, Position, StoreIden
 use crate::budget::StateBudget;
 use crate::error::{StateError, rocks};
 use crate::journal::Life;
-use crate::task_state::{Progress, Visit};
+use crate::task_state::{Progress, Show, Visit};
 
 /// The store's own records stand apart from keys, so that a range of keys never holds one.
 const OWN: &str = "turbine";
@@ -245,25 +245,39 @@ impl Rows {
         }
     }
 
-    /// Every key and value, in the order of the keys, until `visit` breaks.
-    pub(crate) fn scan(&self, visit: &mut Visit<'_>) -> Result<(), StateError> {
-        for item in self.db.iterator_cf(self.keys()?, IteratorMode::Start) {
-            let (key, value) = item.map_err(|error| rocks("read", &self.path, &error))?;
-            if visit(&key, &value) == ControlFlow::Break(()) {
-                break;
+    /// Keys and values of a range, in the order of the keys, until `visit` breaks.
+    pub(crate) fn scan(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StateError> {
+        let mut how = ReadOptions::default();
+        if let Some(to) = to {
+            how.set_iterate_upper_bound(to);
+        }
+        let mut rows = self.db.raw_iterator_cf_opt(self.keys()?, how);
+        rows.seek(from);
+        while let Some((key, value)) = rows.item() {
+            if visit(key, value) == ControlFlow::Break(()) {
+                return Ok(());
+            }
+            rows.next();
+        }
+        rows.status()
+            .map_err(|error| rocks("read", &self.path, &error))
+    }
+
+    /// Shows the values of `keys`, which ascend.
+    pub(crate) fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), StateError> {
+        let found = self.db.batched_multi_get_cf(self.keys()?, keys, true);
+        for (at, value) in found.into_iter().enumerate() {
+            let value = value.map_err(|error| rocks("read", &self.path, &error))?;
+            if let Some(value) = value {
+                show(at, &value);
             }
         }
         Ok(())
-    }
-
-    /// The values of `keys`, in their order.
-    pub(crate) fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, StateError> {
-        let family = self.keys()?;
-        self.db
-            .multi_get_cf(keys.iter().map(|key| (family, *key)))
-            .into_iter()
-            .map(|found| found.map_err(|error| rocks("read", &self.path, &error)))
-            .collect()
     }
 
     /// About how many keys there are.

@@ -15,7 +15,7 @@ use crate::budget::StateBudget;
 use crate::error::StateError;
 use crate::journal::{Draft, Journal, Life, RecordRef};
 use crate::rows::{Filling, Header, Rows};
-use crate::task_state::{Progress, StateSizes, TaskState, Visit};
+use crate::task_state::{Progress, Show, StateSizes, TaskState, Visit};
 
 /// A task's state.
 pub struct TaskStore {
@@ -316,12 +316,17 @@ impl TaskState for TaskStore {
         &self.progress
     }
 
-    fn scan(&self, visit: &mut Visit<'_>) -> Result<(), StateError> {
-        self.rows.scan(visit)
+    fn scan(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StateError> {
+        self.rows.scan(from, to, visit)
     }
 
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, StateError> {
-        self.rows.get_many(keys)
+    fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), StateError> {
+        self.rows.get_many(keys, show)
     }
 
     fn sizes(&self) -> StateSizes {

@@ -55,6 +55,9 @@ pub struct StateSizes {
 /// Shown one key and its value at a time; says whether to go on.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
+/// Shown a value with the index of its key.
+pub type Show<'a> = dyn FnMut(usize, &[u8]) + 'a;
+
 /// A task's state: what its engine keeps, with the positions it belongs to.
 ///
 /// Stored keys begin with the two bytes of their key group; a scan gives them in their order.
@@ -68,18 +71,20 @@ pub trait TaskState: Send {
     /// How far it would come by the entry that is prepared, if one is.
     fn prepared(&self) -> Option<&Progress>;
 
-    /// Calls `visit` with every key and value as of the last [`TaskState::save`] or the opening, in
-    /// the order of the keys, until it breaks.
+    /// Calls `visit` with keys and values from `from` on and below `to` (none: to the end) as of the
+    /// last [`TaskState::save`] or the opening, in the order of the keys, until it breaks.
     ///
     /// # Errors
     /// If state cannot be read.
-    fn scan(&self, visit: &mut Visit<'_>) -> Result<(), StateError>;
+    fn scan(&self, from: &[u8], to: Option<&[u8]>, visit: &mut Visit<'_>)
+    -> Result<(), StateError>;
 
-    /// The values of `keys` as of the last [`TaskState::save`] or the opening, in their order.
+    /// Looks up `keys`, which ascend, as of the last [`TaskState::save`] or the opening, and shows
+    /// each value that there is with the index of its key.
     ///
     /// # Errors
     /// If state cannot be read.
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, StateError>;
+    fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), StateError>;
 
     /// How large it is, as far as the store says.
     fn sizes(&self) -> StateSizes;

@@ -47,10 +47,13 @@ fn a_commit_is_there_after_a_restart_with_its_positions_and_clocks() {
     assert_eq!(progress.clocks, 120_i64.to_be_bytes());
     let expected = [(b"b".to_vec(), b"2".to_vec()), (b"c".to_vec(), Vec::new())];
     assert_eq!(content(&store), expected.into());
-    assert_eq!(
-        store.get_many(&[b"c", b"a", b"b"]).unwrap(),
-        [Some(Vec::new()), None, Some(b"2".to_vec())]
-    );
+    let mut found = Vec::new();
+    store
+        .get_many(&[b"a", b"b", b"c"], &mut |at, value| {
+            found.push((at, value.to_vec()));
+        })
+        .unwrap();
+    assert_eq!(found, [(1, b"2".to_vec()), (2, Vec::new())]);
 }
 
 #[test]
@@ -63,18 +66,23 @@ fn a_scan_goes_by_key_and_ends_when_told() {
     let changes = keys.map(|key| (key, Some(&b"v"[..])));
     commit(&mut store, 1, &changes).unwrap();
     save(&mut store, &changes).unwrap();
-    let mut seen = Vec::new();
-    store
-        .scan(&mut |key, _| {
-            seen.push(key.to_vec());
-            if seen.len() == 2 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })
-        .unwrap();
-    assert_eq!(seen, [vec![0, 0, 2], vec![0, 64, 3]]);
+    let seen = |from: &[u8], to: Option<&[u8]>, most: usize| {
+        let mut seen = Vec::new();
+        store
+            .scan(from, to, &mut |key, _| {
+                seen.push(key.to_vec());
+                if seen.len() == most {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+            .unwrap();
+        seen
+    };
+    assert_eq!(seen(&[], None, 2), [vec![0, 0, 2], vec![0, 64, 3]]);
+    assert_eq!(seen(&[0, 1], Some(&[0xf0]), 9), [vec![0, 64, 3]]);
+    assert_eq!(seen(&[0, 64, 3], None, 9).len(), 2);
 }
 
 #[test]

@@ -30,12 +30,15 @@ impl Question {
     }
 }
 
+/// One name, and what may be done with it or why that is not known.
+pub(crate) type Answer = (String, Result<Operations, Code>);
+
 /// What the user may do with each of the topics, in their order of the answer; or why that is not known.
 pub(crate) fn topic_operations<C: ConsumerContext>(
     client: &BaseConsumer<C>,
     topics: &[&str],
     timeout: Duration,
-) -> Result<Vec<(String, Result<Operations, Code>)>, Code> {
+) -> Result<Vec<Answer>, Code> {
     ask(client, Question::Topics, topics, timeout)
 }
 
@@ -44,7 +47,7 @@ pub(crate) fn group_operations<C: ConsumerContext>(
     client: &BaseConsumer<C>,
     groups: &[&str],
     timeout: Duration,
-) -> Result<Vec<(String, Result<Operations, Code>)>, Code> {
+) -> Result<Vec<Answer>, Code> {
     ask(client, Question::Groups, groups, timeout)
 }
 
@@ -53,7 +56,7 @@ fn ask<C: ConsumerContext>(
     question: Question,
     names: &[&str],
     timeout: Duration,
-) -> Result<Vec<(String, Result<Operations, Code>)>, Code> {
+) -> Result<Vec<Answer>, Code> {
     let names: Vec<CString> = names
         .iter()
         .map(|name| CString::new(*name).map_err(|_| Code::InvalidArgument))

@@ -49,6 +49,7 @@ impl Life<'_> {
             }
         }
         self.open = None;
+        self.handed_out = 0;
         self.metrics.commit.observe(started.elapsed().as_secs_f64());
         Ok(())
     }

@@ -195,6 +195,8 @@ families! {
     state_memtables: Family<TaskLabels, Level> = "turbine_state_memtable_bytes", "Memory of the store's write buffers";
     state_compaction: Family<TaskLabels, Level> = "turbine_state_pending_compaction_bytes", "What the store has still to rewrite, estimated";
     state_journal: Family<TaskLabels, Level> = "turbine_state_journal_bytes", "Size of the journal that the pod's tasks share, as this task saw it last";
+    evicted: Family<TaskLabels, Count> = "turbine_state_evicted_panes", "Panes that left memory for want of room; they are read again when needed";
+    live_bytes: Family<TaskLabels, Level> = "turbine_state_live_bytes", "Memory of the panes that are in it, estimated";
     active_windows: Family<TaskLabels, Level> = "turbine_active_windows", "Open windows";
     open_panes: Family<TaskLabels, Level> = "turbine_open_panes", "Open panes";
     frontier: Family<TaskLabels, Level> = "turbine_event_time_watermark_ms", "How far event time has closed, epoch milliseconds";
@@ -282,6 +284,8 @@ impl Metrics {
             state_memtables: self.state_memtables.get_or_create(&labels).clone(),
             state_compaction: self.state_compaction.get_or_create(&labels).clone(),
             state_journal: self.state_journal.get_or_create(&labels).clone(),
+            evicted: self.evicted.get_or_create(&labels).clone(),
+            live_bytes: self.live_bytes.get_or_create(&labels).clone(),
             active_windows: self.active_windows.get_or_create(&labels).clone(),
             open_panes: self.open_panes.get_or_create(&labels).clone(),
             frontier: self.frontier.get_or_create(&labels).clone(),
@@ -330,6 +334,7 @@ impl Metrics {
             &self.state_memtables,
             &self.state_compaction,
             &self.state_journal,
+            &self.live_bytes,
             &self.active_windows,
             &self.open_panes,
             &self.bad_60m,
@@ -374,6 +379,8 @@ pub struct TaskMetrics {
     pub(crate) state_memtables: Level,
     pub(crate) state_compaction: Level,
     pub(crate) state_journal: Level,
+    pub(crate) evicted: Count,
+    pub(crate) live_bytes: Level,
     pub(crate) active_windows: Level,
     pub(crate) open_panes: Level,
     pub(crate) frontier: Level,

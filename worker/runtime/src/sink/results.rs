@@ -4,42 +4,58 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use turbine_crds::app::OnError;
-use turbine_engine::AllLive;
 use turbine_kafka::{OutputBatch, Phase};
 
 use super::encode::{EncodeError, ResultTable};
 use crate::control::metrics::BadRecordAction;
-use crate::task::{Life, TaskError};
+use crate::task::{Cold, Life, StopSignal, TaskError};
 
 /// Records are handed to the producer in pieces of about this many bytes, so that a large close
 /// needs no second copy of itself.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// Panes that are handed out at once: their rows are in memory side by side.
+const PART_PANES: usize = 65_536;
+
 impl Life<'_> {
-    /// Writes the results of all panes that closed; how many there were.
+    /// Writes the results of all panes that closed; how many there were. A close that is too large
+    /// for one commit is committed in parts.
     ///
     /// # Errors
-    /// If a result cannot be encoded, the producer takes no more, or the topic has grown: then
-    /// records of these windows may lie where nobody reads.
-    pub(crate) fn hand_out(&mut self) -> Result<u64, TaskError> {
+    /// If a result cannot be encoded, the producer takes no more, a commit fails, or the topic has
+    /// grown: then records of these windows may lie where nobody reads.
+    pub(crate) fn hand_out(&mut self, stop: &StopSignal) -> Result<u64, TaskError> {
         if !self.pipeline.has_closed() {
             return Ok(0);
         }
         self.look_for_growth()?;
-        self.hand_out_known()
+        self.hand_out_known(stop)
     }
 
     /// As [`Self::hand_out`], without a look at the topic: for what closed before the record that
     /// stops the task.
     ///
     /// # Errors
-    /// If a result cannot be encoded, or the producer takes no more.
-    pub(crate) fn hand_out_known(&mut self) -> Result<u64, TaskError> {
-        let closed = self.pipeline.drain_closed(usize::MAX, &AllLive)?;
-        if closed.is_empty() {
-            return Ok(0);
+    /// If a result cannot be encoded, the producer takes no more, or a commit fails.
+    pub(crate) fn hand_out_known(&mut self, stop: &StopSignal) -> Result<u64, TaskError> {
+        let mut written = 0;
+        while self.pipeline.has_closed() {
+            let part = self.hand_out_part()?;
+            written += part;
+            self.handed_out += part;
+            if self.pipeline.has_closed() && self.handed_out >= self.setup.limits.commit_records {
+                self.touched(0);
+                self.commit(stop)?;
+            }
         }
+        Ok(written)
+    }
+
+    fn hand_out_part(&mut self) -> Result<u64, TaskError> {
         let started = Instant::now();
+        let closed = self
+            .pipeline
+            .drain_closed(PART_PANES, &Cold(&*self.store))?;
         let mut written = 0;
         for rows in closed {
             written += self.hand_out_table(rows.window, &rows.rows)?;

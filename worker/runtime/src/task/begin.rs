@@ -1,7 +1,5 @@
 //! The start of a task: gather what volume and broker know, decide, and build what runs.
 
-use std::convert::Infallible;
-use std::ops::ControlFlow;
 use std::sync::PoisonError;
 
 use turbine_crds::compiled::CompiledStart;
@@ -16,6 +14,7 @@ use turbine_protocol::start::{
 use turbine_protocol::{CommittedReceipt, Offset, Position, TopicName, VolumeMarker};
 use turbine_state::{FoundStore, TaskState};
 
+use super::cold::Cold;
 use super::error::TaskError;
 use super::life::{Life, Parts};
 use super::placement::{count_changed, declared, placement};
@@ -102,7 +101,7 @@ pub(super) fn begin<'a>(
     };
 
     cell.set_state(Phase::Restoring, None);
-    let pipeline = restore(spec, &*store, cell)?;
+    let pipeline = restore(setup, spec, &*store, cell)?;
     let encoders = subscription
         .windows
         .iter()
@@ -334,6 +333,7 @@ fn mark(setup: &TaskSetup) -> Result<(), TaskError> {
 }
 
 fn restore(
+    setup: &TaskSetup,
     spec: PipelineSpec,
     store: &dyn TaskState,
     cell: &TaskCell,
@@ -347,27 +347,13 @@ fn restore(
             source,
         })?
     };
-    // All entries side by side in one buffer: an allocation per key would cost more than reading.
-    let mut bytes = Vec::new();
-    let mut ends = Vec::new();
-    store.scan(&mut |key, value| {
-        bytes.extend_from_slice(key);
-        let key_end = bytes.len();
-        bytes.extend_from_slice(value);
-        ends.push((key_end, bytes.len()));
-        if ends.len() % 65_536 == 0 {
-            cell.enter(Step::Starting);
-        }
-        ControlFlow::Continue(())
-    })?;
-    let mut start = 0;
-    let entries = ends.iter().map(|(key_end, end)| {
-        let entry = (&bytes[start..*key_end], &bytes[*key_end..*end]);
-        start = *end;
-        Ok::<_, Infallible>(entry)
-    });
-    let (pipeline, report) = Pipeline::restore(spec, &clocks, entries)?;
-    tracing::info!(task = %cell.task(), panes = report.panes, "state restored");
+    let cold = Cold(store);
+    let (mut pipeline, report) = Pipeline::restore_cold(spec, &clocks, &cold)?;
+    cell.enter(Step::Starting);
+    let warmed = pipeline.warm(setup.limits.live_bytes / 2, &cold)?;
+    tracing::info!(
+        task = %cell.task(), key_groups = report.panes, panes_in_memory = warmed, "state restored"
+    );
     for (window, panes) in &report.unknown_windows {
         tracing::warn!(
             task = %cell.task(), window, panes,

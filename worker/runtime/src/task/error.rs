@@ -1,9 +1,7 @@
-use std::convert::Infallible;
-
 use arrow_schema::ArrowError;
 use thiserror::Error;
 use turbine_crds::control::TaskHalt;
-use turbine_engine::{NothingCold, PipelineError, RestoreError};
+use turbine_engine::{PipelineError, RestoreError};
 use turbine_kafka::KafkaError;
 use turbine_protocol::commit::NoSuchEdge;
 use turbine_protocol::names::NameError;
@@ -117,10 +115,10 @@ pub enum TaskError {
     Name(#[from] NameError),
     /// Stored panes.
     #[error(transparent)]
-    Restore(#[from] RestoreError<Infallible>),
+    Restore(#[from] RestoreError<StateError>),
     /// The pipeline.
     #[error(transparent)]
-    Batch(#[from] PipelineError<NothingCold>),
+    Batch(#[from] PipelineError<StateError>),
     /// Dead letters are asked for without a topic for them.
     #[error("subscription `{subscription}` writes dead letters and names no `dlq` topic")]
     NoDeadLetterTopic {
@@ -228,7 +226,9 @@ impl Fault for TaskError {
             Self::CountDiffers { .. } => "PartitionCountChanged",
             Self::OtherTopic { .. } => "StateOfOtherTopic",
             Self::Kafka(error) => error.reason(),
-            Self::State(error) => error.reason(),
+            Self::State(error)
+            | Self::Batch(PipelineError::Store(error))
+            | Self::Restore(RestoreError::Store(error)) => error.reason(),
             Self::Refused(error) => error.reason(),
             Self::Spec(_) | Self::Name(_) => "SpecInvalid",
             Self::NoDeadLetterTopic { .. } => "NoDeadLetterTopic",
@@ -245,7 +245,9 @@ impl Fault for TaskError {
     fn passes_by_itself(&self) -> bool {
         match self {
             Self::Kafka(error) => error.passes_by_itself(),
-            Self::State(error) => error.passes_by_itself(),
+            Self::State(error)
+            | Self::Batch(PipelineError::Store(error))
+            | Self::Restore(RestoreError::Store(error)) => error.passes_by_itself(),
             Self::Refused(error) => error.passes_by_itself(),
             Self::CountUnknown { .. } => true,
             // What made it panic may have been passing; the supervisor counts.

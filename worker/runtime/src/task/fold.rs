@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use arrow_array::BinaryArray;
 use turbine_crds::app::{OnError, OnNullKey};
 use turbine_crds::compiled::CompiledPartitionKey;
-use turbine_engine::{AllLive, InputBatch, Outcome, RowFault};
+use turbine_engine::{InputBatch, Outcome, RowFault};
 use turbine_kafka::{DeadLetter, Phase, RecordBatch as Records};
 use turbine_protocol::Offset;
 
+use super::cold::Cold;
 use super::error::TaskError;
 use super::life::Life;
 use crate::control::metrics::BadRecordAction;
@@ -185,10 +186,11 @@ impl Life<'_> {
                 event_times: &event_times,
                 record_keys: record_keys.as_ref(),
             };
+            let cold = Cold(&*self.store);
             let mut outcome = if unmoved {
-                self.pipeline.process_unmoved(input, now, &AllLive)?
+                self.pipeline.process_unmoved(input, now, &cold)?
             } else {
-                self.pipeline.process(input, now, &AllLive)?
+                self.pipeline.process(input, now, &cold)?
             };
             self.count(&outcome);
             if let Some(first) = outcome.first_observed.take() {

@@ -122,6 +122,8 @@ pub(crate) struct Life<'a> {
     pub(crate) position: Offset,
     /// What is folded and not committed.
     pub(crate) open: Option<Interval>,
+    /// Results since the last commit.
+    pub(crate) handed_out: u64,
     /// Records of this life that could not be used.
     pub(crate) bad_records: u64,
     rates: Rates,
@@ -174,6 +176,7 @@ impl<'a> Life<'a> {
             results: OutputBatch::new(),
             key: Vec::new(),
             open: None,
+            handed_out: 0,
             bad_records: 0,
             rates: Rates::new(),
             offset_committed: setup.clock.monotonic(),
@@ -216,7 +219,7 @@ impl<'a> Life<'a> {
                 Err(error) => return Err(self.leave_reading(error, stop)),
             };
             if batch.is_empty() {
-                self.tick()?;
+                self.tick(stop)?;
             } else {
                 self.idle_since = None;
                 self.cell.enter(Step::Processing);
@@ -224,20 +227,21 @@ impl<'a> Life<'a> {
                 let stopped_at = self.take(&batch)?;
                 drop(batch);
                 if let Some(bad) = stopped_at {
-                    self.hand_out_known()?;
+                    self.hand_out_known(stop)?;
                     if self.open.is_some() {
                         self.commit(stop)?;
                     }
                     self.publish();
                     return Err(bad);
                 }
-                self.hand_out()?;
+                self.hand_out(stop)?;
                 self.metrics.batch.observe(started.elapsed().as_secs_f64());
             }
             if self.commit_due() {
                 self.look_for_growth()?;
                 self.commit(stop)?;
             }
+            self.spare_memory()?;
             self.save_if_due()?;
             self.publish();
             self.answer_asks(stop)?;
@@ -278,8 +282,26 @@ impl<'a> Life<'a> {
     fn commit_due(&self) -> bool {
         self.open.is_some_and(|open| {
             let age = self.setup.clock.monotonic().saturating_sub(open.since);
-            age >= self.commit_interval() || open.records >= self.setup.limits.commit_records
+            age >= self.commit_interval()
+                || open.records >= self.setup.limits.commit_records
+                || self.memory_is_full()
         })
+    }
+
+    fn memory_is_full(&self) -> bool {
+        self.pipeline.live_bytes() > self.setup.limits.live_bytes
+    }
+
+    /// Makes room: panes that the store has leave memory. All of them are saved first, so that the
+    /// next save comes only after much has changed again.
+    fn spare_memory(&mut self) -> Result<(), TaskError> {
+        if self.open.is_some() || !self.memory_is_full() {
+            return Ok(());
+        }
+        self.save()?;
+        let evicted = self.pipeline.evict(self.setup.limits.live_bytes / 2);
+        self.metrics.evicted.inc_by(evicted as u64);
+        Ok(())
     }
 
     fn watch_link(&mut self) {
@@ -292,7 +314,7 @@ impl<'a> Life<'a> {
     }
 
     /// Nothing was read: at the end of the log time goes on by itself, elsewhere it waits.
-    fn tick(&mut self) -> Result<(), TaskError> {
+    fn tick(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
         let now = self.setup.clock.monotonic();
         self.watch_link();
         // Slow is not idle, nor is cut off: only a task that could read and has read everything
@@ -305,7 +327,7 @@ impl<'a> Life<'a> {
         };
         self.pipeline
             .on_idle(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
-        if self.hand_out()? > 0 {
+        if self.hand_out(stop)? > 0 {
             self.touched(0);
         }
         if self.open.is_none() {
@@ -356,6 +378,9 @@ impl<'a> Life<'a> {
             let lag = end.since(self.position);
             self.metrics.lag.set(i64::try_from(lag).unwrap_or(i64::MAX));
         }
+        self.metrics
+            .live_bytes
+            .set(i64::try_from(self.pipeline.live_bytes()).unwrap_or(i64::MAX));
         self.metrics
             .open_panes
             .set(i64::try_from(self.pipeline.open_panes()).unwrap_or(i64::MAX));

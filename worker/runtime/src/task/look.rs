@@ -74,7 +74,7 @@ pub fn look(
     let mut found = nothing(task.subscription.as_str(), task.partition.get());
     let mut foreign: BTreeMap<(u16, Option<Vec<u8>>, i32), u64> = BTreeMap::new();
     let mut damaged = None;
-    store.scan(&mut |key, _| {
+    store.scan(&[], None, &mut |key, _| {
         found.panes += 1;
         if found.panes.is_multiple_of(STRETCH) {
             went_on(found.panes);

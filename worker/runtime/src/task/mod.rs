@@ -1,6 +1,7 @@
 //! One task: a partition of a subscription, on a thread of its own.
 
 mod begin;
+mod cold;
 mod counts;
 mod error;
 mod fold;
@@ -13,6 +14,7 @@ mod spec;
 mod stop;
 mod thread;
 
+pub(crate) use cold::Cold;
 pub use counts::{CountWatch, PartitionCounts};
 pub use error::TaskError;
 pub(crate) use life::{LINK_PATIENCE, Life};

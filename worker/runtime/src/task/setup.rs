@@ -21,6 +21,8 @@ pub struct Limits {
     pub batch_records: usize,
     /// Records after which a commit is due before its interval is over.
     pub commit_records: u64,
+    /// Bytes of panes that are kept in memory.
+    pub live_bytes: usize,
     /// Longest wait for records. Also how late an order to stop, an idle tick and a commit may be
     /// noticed while nothing comes.
     pub poll_wait: Duration,
@@ -37,6 +39,7 @@ impl Default for Limits {
         Self {
             batch_records: 10_000,
             commit_records: 1_000_000,
+            live_bytes: usize::MAX,
             poll_wait: Duration::from_millis(200),
             broker_wait: Duration::from_secs(10),
             retry_first: Duration::from_secs(1),

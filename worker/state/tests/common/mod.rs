@@ -105,7 +105,7 @@ pub(crate) fn save(
 pub(crate) fn content(store: &TaskStore) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     store
-        .scan(&mut |key, value| {
+        .scan(&[], None, &mut |key, value| {
             all.insert(key.to_vec(), value.to_vec());
             ControlFlow::Continue(())
         })
