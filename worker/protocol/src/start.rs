@@ -323,10 +323,12 @@ fn resume(
         (None, Some(_)) => (store, PreparedFate::Cancel),
         (None, None) => (store, PreparedFate::None),
     };
-    if exactly_once && store.number > EntryNumber::ZERO && !matches!(broker, Committed::Receipt(..))
+    // Before anything is prepared a new store's first receipt is committed: without one nothing says what became of it.
+    let last = undecided.unwrap_or(store);
+    if exactly_once && last.number > EntryNumber::ZERO && !matches!(broker, Committed::Receipt(..))
     {
         return Err(StartRefusal::ReceiptMissing {
-            number: store.number,
+            number: last.number,
             position: store.position,
         });
     }

@@ -460,11 +460,13 @@ fn exactly_once_does_not_go_on_where_it_cannot_tell_what_was_written() {
         BrokerEvidence::Nothing,
         BrokerEvidence::of(Some((at(180), "set by a tool"))),
     ] {
-        let missing = exactly_once(store(5, 200), broker);
-        assert!(matches!(
-            refusal(&missing),
-            StartRefusal::ReceiptMissing { .. }
-        ));
+        for store in [store(5, 200), prepared(5, 200, 220), prepared(0, 200, 220)] {
+            let missing = exactly_once(store, broker.clone());
+            assert!(matches!(
+                refusal(&missing),
+                StartRefusal::ReceiptMissing { .. }
+            ));
+        }
     }
     // Made and never committed: the crash came before the first receipt.
     assert_eq!(

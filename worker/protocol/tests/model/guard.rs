@@ -1,0 +1,42 @@
+//! The rules that the protocol stands on, each of which can be broken to see that the model notices.
+
+/// A rule that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Broken {
+    /// Offsets are sent before the prepared entry is synced.
+    PreparedNotSynced,
+    /// A prepared entry that does not count is not cancelled in the journal before its number is given anew.
+    CancelNotWritten,
+    /// It is written, and not synced before that.
+    CancelNotSynced,
+    /// A closed segment is not synced.
+    RollNotSynced,
+    /// A segment goes before the store's files have what it says.
+    ReleasedTooEarly,
+    /// A checkpoint takes the live values while their entry is undecided.
+    CheckpointTakesUndecided,
+    /// Journal records of a store that was discarded are played back into its successor.
+    RecordsOfAnotherLife,
+    /// The start takes a receipt of the right number for its own, whatever it says.
+    ReceiptByNumber,
+    /// The start does not compare the offset with that of the receipt.
+    OffsetNotCompared,
+    /// The start takes a prepared entry for done without asking.
+    DoneWithoutReceipt,
+    /// The start asks for the receipt before it takes the id over.
+    ReadBeforeTakeOver,
+    /// The start does not take the id over.
+    NoTakeOver,
+    /// The start takes an offset while a committed one is still pending.
+    ReadNotStable,
+    /// The start makes an empty store where the broker knows of state.
+    EmptyForLost,
+    /// A commit that did not answer is aborted and its interval is done again.
+    AbortAfterCommit,
+    /// The interval goes on after a commit that did not answer, as if it had.
+    UnknownTakenForCommitted,
+    /// At least once: the group's offset goes before the entry is synced.
+    OffsetBeforeSync,
+    /// At least once: the entry is written before the outputs are acknowledged.
+    OutputsNotAwaited,
+}

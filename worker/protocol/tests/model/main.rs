@@ -1,0 +1,143 @@
+//! Every world that a task, its volume, the broker and another life of the task can come to, whatever fails, crashes or
+//! comes back whenever. What is decided in them is decided by the crate's own functions.
+
+mod broker;
+mod checked;
+mod guard;
+mod names;
+mod properties;
+mod start;
+mod volume;
+mod world;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use rstest::rstest;
+use stateright::{Checker, HasDiscoveries, Model};
+use turbine_protocol::start::Guarantee;
+
+use crate::checked::Scope;
+use crate::guard::Broken;
+use crate::properties::{
+    BROKER_DECIDES, NOTHING_MISSING, OFFSET_AFTER_STATE, OUTPUTS_BEFORE_STATE, OUTPUTS_ONCE,
+    REFUSED_FOR_CAUSE, STATE_IS_ITS_POSITION, STATE_IS_THE_COMMITTED,
+};
+
+const EXACTLY_ONCE: Scope = Scope {
+    guarantee: Guarantee::ExactlyOnce,
+    records: 2,
+    starts: 3,
+    zombie: false,
+    relayout: false,
+    harm: false,
+    timeouts: false,
+    roll: false,
+    broken: None,
+};
+const AT_LEAST_ONCE: Scope = Scope {
+    guarantee: Guarantee::AtLeastOnce,
+    ..EXACTLY_ONCE
+};
+const ZOMBIE: Scope = Scope {
+    zombie: true,
+    ..EXACTLY_ONCE
+};
+const HARM: Scope = Scope {
+    harm: true,
+    ..EXACTLY_ONCE
+};
+const ROLL: Scope = Scope {
+    roll: true,
+    ..EXACTLY_ONCE
+};
+const RELAYOUT: Scope = Scope {
+    relayout: true,
+    ..EXACTLY_ONCE
+};
+
+fn explore(scope: Scope) {
+    let began = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, Into::into);
+    let checked = scope.checker().threads(threads).spawn_bfs().join();
+    let worlds = checked.unique_state_count();
+    eprintln!("{worlds} worlds in {:.1?}: {scope:?}", began.elapsed());
+    checked.assert_properties();
+}
+
+#[rstest]
+#[case::crashes(Scope { records: 3, timeouts: true, ..EXACTLY_ONCE })]
+#[case::a_journal_that_rolls(ROLL)]
+#[case::a_life_that_comes_back(ZOMBIE)]
+#[case::a_later_epoch(Scope { zombie: true, records: 1, ..RELAYOUT })]
+#[case::losses(HARM)]
+fn exactly_once_every_record_counts_once(#[case] scope: Scope) {
+    explore(scope);
+}
+
+#[rstest]
+#[case::crashes(Scope { records: 3, starts: 4, roll: true, ..AT_LEAST_ONCE })]
+#[case::a_life_that_comes_back(Scope { zombie: true, relayout: true, ..AT_LEAST_ONCE })]
+#[case::losses(Scope { harm: true, relayout: true, ..AT_LEAST_ONCE })]
+fn at_least_once_state_is_never_lost_or_doubled(#[case] scope: Scope) {
+    explore(scope);
+}
+
+/// More of everything at once; this takes hours.
+#[rstest]
+#[case::crashes(Scope { records: 4, starts: 5, timeouts: true, roll: true, ..EXACTLY_ONCE })]
+#[case::all(Scope { zombie: true, relayout: true, harm: true, timeouts: true, roll: true, ..EXACTLY_ONCE })]
+#[case::zombie(Scope { records: 3, starts: 4, ..ZOMBIE })]
+#[case::at_least_once(Scope { records: 4, starts: 5, zombie: true, relayout: true, harm: true, roll: true, ..AT_LEAST_ONCE })]
+#[ignore = "the long form"]
+fn at_length(#[case] scope: Scope) {
+    explore(scope);
+}
+
+#[rstest]
+#[case(EXACTLY_ONCE, Broken::PreparedNotSynced, REFUSED_FOR_CAUSE)]
+#[case(EXACTLY_ONCE, Broken::CancelNotWritten, NOTHING_MISSING)]
+#[case(ROLL, Broken::RollNotSynced, NOTHING_MISSING)]
+#[case(ROLL, Broken::ReleasedTooEarly, NOTHING_MISSING)]
+#[case(EXACTLY_ONCE, Broken::CheckpointTakesUndecided, REFUSED_FOR_CAUSE)]
+#[case(RELAYOUT, Broken::RecordsOfAnotherLife, STATE_IS_ITS_POSITION)]
+#[case(ZOMBIE, Broken::ReceiptByNumber, OUTPUTS_ONCE)]
+#[case(HARM, Broken::OffsetNotCompared, BROKER_DECIDES)]
+#[case(EXACTLY_ONCE, Broken::DoneWithoutReceipt, STATE_IS_THE_COMMITTED)]
+#[case(ZOMBIE, Broken::ReadBeforeTakeOver, OUTPUTS_ONCE)]
+#[case(ZOMBIE, Broken::NoTakeOver, OUTPUTS_ONCE)]
+#[case(EXACTLY_ONCE, Broken::ReadNotStable, OUTPUTS_ONCE)]
+#[case(HARM, Broken::EmptyForLost, STATE_IS_ITS_POSITION)]
+#[case(EXACTLY_ONCE, Broken::AbortAfterCommit, OUTPUTS_ONCE)]
+#[case(EXACTLY_ONCE, Broken::UnknownTakenForCommitted, OUTPUTS_ONCE)]
+#[case(AT_LEAST_ONCE, Broken::OffsetBeforeSync, OFFSET_AFTER_STATE)]
+#[case(AT_LEAST_ONCE, Broken::OutputsNotAwaited, OUTPUTS_BEFORE_STATE)]
+fn a_broken_rule_is_noticed(
+    #[case] scope: Scope,
+    #[case] broken: Broken,
+    #[case] property: &'static str,
+) {
+    let scope = Scope {
+        broken: Some(broken),
+        ..scope
+    };
+    let checked = scope
+        .checker()
+        .finish_when(HasDiscoveries::AnyOf(BTreeSet::from([property])))
+        .spawn_bfs()
+        .join();
+    let example = checked
+        .discovery(property)
+        .map(stateright::Path::into_actions);
+    eprintln!("{broken:?}: {example:?}");
+    assert!(example.is_some(), "{property}");
+}
+
+/// The entry that reuses the number is synced after it in the same segment, and a segment is synced when it is closed.
+#[test]
+fn a_cancel_record_is_durable_before_its_number_is_even_if_nobody_waits_for_it() {
+    explore(Scope {
+        broken: Some(Broken::CancelNotSynced),
+        ..ROLL
+    });
+}

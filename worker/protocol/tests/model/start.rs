@@ -1,0 +1,230 @@
+//! The start of a life, with the production decision.
+
+use turbine_protocol::journal::RecordKind;
+use turbine_protocol::start::{
+    BrokerEvidence, Guarantee, OnForeign, PreparedFate, StartDecision, StartFrom, StartInputs,
+    StartRefusal, StoreEvidence, StoreProgress, decide,
+};
+use turbine_protocol::{CommittedReceipt, Fault, LogBounds};
+
+use crate::guard::Broken;
+use crate::names::{identity, marker};
+use crate::volume::{Files, Found, Interval, Reach, State, Volume, numbered};
+use crate::world::{Phase, Run, World, at, fresh};
+
+fn progress(epoch: u8, reach: Reach, prepared: Option<Interval>) -> StoreProgress {
+    StoreProgress {
+        identity: identity(epoch),
+        number: numbered(reach.number),
+        checksum: reach.checksum,
+        position: at(reach.position),
+        by_transaction: reach.by_transaction,
+        prepared: prepared.map(|of| Box::new(progress(of.epoch, of.reach, None))),
+    }
+}
+
+/// What a start looks at and does.
+pub(crate) struct Starter {
+    pub(crate) guarantee: Guarantee,
+    pub(crate) broken: Option<Broken>,
+    pub(crate) end: u8,
+}
+
+impl Starter {
+    fn is(&self, broken: Broken) -> bool {
+        self.broken == Some(broken)
+    }
+
+    /// Where the committed receipt has the number of something in the store, a broken start takes it for that.
+    fn told(
+        &self,
+        found: Option<&Found>,
+        committed: Option<CommittedReceipt>,
+    ) -> Option<CommittedReceipt> {
+        let mut told = committed?;
+        let reaches = found.iter().flat_map(|found| {
+            let prepared = found.prepared.map(|of| of.reach);
+            prepared.into_iter().chain([found.files.reach])
+        });
+        for reach in reaches.filter(|reach| numbered(reach.number) == told.receipt.number) {
+            if self.is(Broken::ReceiptByNumber) {
+                told.receipt.checksum = reach.checksum;
+                told.offset = at(reach.position);
+            } else if self.is(Broken::OffsetNotCompared) {
+                told.offset = at(reach.position);
+            }
+        }
+        Some(told)
+    }
+
+    fn decide(
+        &self,
+        layout: u8,
+        epoch: u8,
+        volume: Option<&Volume>,
+        found: Option<&Found>,
+        committed: Option<CommittedReceipt>,
+    ) -> StartDecision {
+        let told = self.told(found, committed);
+        let text = told.map(|told| (told.offset, told.receipt.to_string()));
+        let decision = decide(&StartInputs {
+            assigned: identity(epoch),
+            layout_epoch: i64::from(layout).try_into().unwrap(),
+            on_foreign: OnForeign::Refuse,
+            guarantee: self.guarantee,
+            volume: volume.map(|volume| marker(volume.marker)),
+            store: found.map_or(StoreEvidence::Absent, |found| {
+                StoreEvidence::Present(progress(epoch, found.files.reach, found.prepared))
+            }),
+            broker: BrokerEvidence::of(text.as_ref().map(|(offset, text)| (*offset, &**text))),
+            log: LogBounds::new(at(0), at(self.end)).unwrap(),
+            start_from: StartFrom::Earliest,
+        });
+        let prepared = found.and_then(|found| found.prepared);
+        match (decision, prepared) {
+            (_, Some(of)) if self.is(Broken::DoneWithoutReceipt) => StartDecision::Resume {
+                offset: at(of.reach.position),
+                prepared: PreparedFate::Apply,
+                notice: None,
+            },
+            (StartDecision::Refuse(StartRefusal::StateMissing { offset, .. }), _)
+                if self.is(Broken::EmptyForLost) =>
+            {
+                StartDecision::Fresh {
+                    offset,
+                    origin: turbine_protocol::start::FreshOrigin::CommittedOffset,
+                    discard_store: false,
+                }
+            }
+            (decision, _) => decision,
+        }
+    }
+
+    /// The life looks whether it may take the id over.
+    pub(crate) fn check(&self, world: &mut World, slot: usize) -> Option<()> {
+        let found = self.found(world, slot);
+        let node = world.nodes[slot].as_mut()?;
+        if node.phase != Phase::Down {
+            return None;
+        }
+        let committed = world.broker.committed;
+        let early = self.is(Broken::ReadBeforeTakeOver).then_some(committed);
+        let epoch = epoch_of(node.layout);
+        // What a dead life left pending is ended by taking over; until then there is no answer.
+        let decision = (!world.broker.pending()).then(|| {
+            let volume = node.volume.as_ref();
+            self.decide(node.layout, epoch, volume, found.as_ref(), committed)
+        });
+        node.phase = match decision {
+            Some(StartDecision::Refuse(refusal)) => Phase::Refused(refusal.reason()),
+            None | Some(_) => Phase::Checked(early),
+        };
+        Some(())
+    }
+
+    pub(crate) fn take_over(&self, world: &mut World, slot: usize) -> Option<()> {
+        let node = world.nodes[slot].as_mut()?;
+        let Phase::Checked(early) = node.phase else {
+            return None;
+        };
+        let fence = if self.is(Broken::NoTakeOver) {
+            world.broker.fence
+        } else {
+            world.broker.take_over()
+        };
+        node.phase = Phase::TakenOver(fence, early);
+        Some(())
+    }
+
+    fn found(&self, world: &World, slot: usize) -> Option<Found> {
+        let volume = world.nodes[slot].as_ref()?.volume.as_ref()?;
+        // That nothing is missing in between is a property of every world.
+        volume.found(self.is(Broken::RecordsOfAnotherLife)).ok()
+    }
+
+    /// The life reads the receipt, decides, and does with the store what it decided.
+    pub(crate) fn begin(&self, world: &mut World, slot: usize) -> Option<()> {
+        let found = self.found(world, slot);
+        let broker = &world.broker;
+        let node = world.nodes[slot].as_mut()?;
+        let (fence, early) = match (self.guarantee, node.phase) {
+            (Guarantee::ExactlyOnce, Phase::TakenOver(fence, early)) => (fence, early),
+            (Guarantee::AtLeastOnce, Phase::Down) => (0, None),
+            _ => return None,
+        };
+        if broker.pending() && early.is_none() && !self.is(Broken::ReadNotStable) {
+            return None;
+        }
+        let committed = early.unwrap_or(broker.committed);
+        let epoch = epoch_of(node.layout);
+        let volume = node.volume.as_ref();
+        let decision = self.decide(node.layout, epoch, volume, found.as_ref(), committed);
+        match decision {
+            StartDecision::Refuse(refusal) => node.phase = Phase::Refused(refusal.reason()),
+            StartDecision::Fresh { offset, .. } => {
+                let position = u8::try_from(offset.get()).unwrap();
+                let files = fresh(position, State::default());
+                node.volume = Some(Volume::new(node.layout, epoch, node.layout, files));
+                node.phase = Phase::Running(Run::new(self.guarantee, fence, files));
+            }
+            StartDecision::Resume {
+                offset, prepared, ..
+            } => {
+                let (volume, found) = (node.volume.as_mut()?, found?);
+                let mut done = found.files;
+                match prepared {
+                    PreparedFate::None => assert_eq!(found.prepared, None),
+                    PreparedFate::Apply => {
+                        let held = found.prepared?;
+                        done.absorb(&held);
+                        volume.append(RecordKind::Done, held.reach.number, None);
+                    }
+                    PreparedFate::Cancel if self.is(Broken::CancelNotWritten) => {}
+                    PreparedFate::Cancel => {
+                        let number = found.prepared?.reach.number;
+                        volume.append(RecordKind::Cancelled, number, None);
+                    }
+                }
+                assert_eq!(at(done.reach.position), offset);
+                let run = Run::new(self.guarantee, fence, done);
+                node.phase = match prepared {
+                    PreparedFate::Cancel if !self.is(Broken::CancelNotSynced) => {
+                        Phase::Cancelling(run)
+                    }
+                    _ => Phase::Running(run),
+                };
+                let agrees = self.guarantee == Guarantee::AtLeastOnce || agrees(done, committed);
+                world.disagreed |= !agrees;
+            }
+        }
+        Some(())
+    }
+
+    /// The cancel record is durable: its number may be given anew.
+    pub(crate) fn cancelled(&self, world: &mut World, slot: usize) -> Option<()> {
+        let (phase, volume, _) = world.parts(slot)?;
+        let Phase::Cancelling(run) = *phase else {
+            return None;
+        };
+        volume.sync();
+        *phase = Phase::Running(run);
+        Some(())
+    }
+}
+
+/// A task of the first layout has the store of its epoch, one of the second a new one.
+fn epoch_of(layout: u8) -> u8 {
+    layout
+}
+
+/// What a life goes on with is what the broker has, whole and with its offset; or nothing was ever committed.
+fn agrees(done: Files, committed: Option<CommittedReceipt>) -> bool {
+    match committed {
+        None => done.reach.number == 0,
+        Some(committed) => {
+            committed.receipt.number == numbered(done.reach.number)
+                && committed.receipt.checksum == done.reach.checksum
+                && committed.offset == at(done.reach.position)
+        }
+    }
+}
