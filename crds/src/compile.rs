@@ -214,6 +214,9 @@ fn subscription(path: &str, spec: &SubscriptionSpec) -> Compiled<CompiledSubscri
             .processing_guarantee
             .unwrap_or(ProcessingGuarantee::AtLeastOnce),
         commit_interval_ms: millis(path, spec.commit_interval.as_ref())?,
+        on_crash_recovery: spec.on_crash_recovery.unwrap_or_default(),
+        // That it is not negative is one of the rules.
+        halt_if_gap_exceeds: spec.halt_if_gap_exceeds.map(i64::unsigned_abs),
     })
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::app::{
-    ColumnType, IdlePolicy, LogFormat, LogLevel, OnError, OnNullKey, OnRecreate, PartitionHash,
-    ProcessingGuarantee, SaslMechanism, TimeUnit,
+    ColumnType, IdlePolicy, LogFormat, LogLevel, OnCrashRecovery, OnError, OnNullKey, OnRecreate,
+    PartitionHash, ProcessingGuarantee, SaslMechanism, TimeUnit,
 };
 
 /// File name of the compiled app in its ConfigMap and in the pod.
@@ -179,6 +179,16 @@ pub struct CompiledSubscription {
     pub output: CompiledOutput,
     pub processing_guarantee: ProcessingGuarantee,
     pub commit_interval_ms: u64,
+    // Left out at their defaults, so that workers of earlier versions read the rest.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_crash_recovery: OnCrashRecovery,
+    /// None: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halt_if_gap_exceeds: Option<u64>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]

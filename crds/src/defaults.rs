@@ -120,6 +120,7 @@ fn fill_subscription(subscription: &mut SubscriptionSpec) {
         Some(ProcessingGuarantee::AtLeastOnce) | None => "1s",
     };
     default_duration(&mut subscription.commit_interval, commit_interval);
+    subscription.on_crash_recovery.get_or_insert_default();
     if subscription.partition_hash.is_some() {
         let on_misplaced = &mut subscription.input.on_misplaced;
         on_misplaced.get_or_insert(OnMisplaced::FollowOnError);

@@ -23,7 +23,7 @@ pub use input::{
     OnError, OnMisplaced, StartFrom, StartTimestamp, TimeUnit,
 };
 pub use kafka::{KafkaSpec, SaslMechanism, SaslSpec, SecretKeyRef, TlsSpec};
-pub use output::{OutputSpec, ProcessingGuarantee};
+pub use output::{OnCrashRecovery, OutputSpec, ProcessingGuarantee};
 pub use state::{OnDelete, OnRecreate, StateSpec, VolumeSpec};
 pub use subscription::{
     OnNullKey, PartitionHash, PartitionKeySpec, RecordKeySpec, SubscriptionSpec,

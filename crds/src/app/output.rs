@@ -32,3 +32,16 @@ pub enum ProcessingGuarantee {
     /// Results, state and offset count as one, once. Readers must read committed records only.
     ExactlyOnce,
 }
+
+/// What becomes of a task whose store is older than what was committed exactly once.
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "camelCase")]
+pub enum OnCrashRecovery {
+    /// What lies between is read again, without output.
+    #[default]
+    Replay,
+    /// The task goes on behind it, and says what its state lacks.
+    Accept,
+    /// The task stops and says so.
+    Stop,
+}

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::input::InputSpec;
-use super::output::{OutputSpec, ProcessingGuarantee};
+use super::output::{OnCrashRecovery, OutputSpec, ProcessingGuarantee};
 use super::windows::WindowSpec;
 use crate::rules::{cel, limits};
 use crate::text::DurationText;
@@ -55,6 +55,13 @@ pub struct SubscriptionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = cel::duration_in(limits::COMMIT_INTERVAL))]
     pub commit_interval: Option<DurationText>,
+    /// With processingGuarantee exactlyOnce, where state is older than what was committed. Default: replay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_crash_recovery: Option<OnCrashRecovery>,
+    /// Most offsets by which state may be older than what was committed; above it the task stops. Default: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub halt_if_gap_exceeds: Option<i64>,
 }
 
 // Structural schemas have no unions. Without a type any shape is let through, and each bound below binds one shape

@@ -151,6 +151,12 @@ fn check_subscriptions(report: &mut Report, path: &Path, subscriptions: &[Subscr
             limits::COMMIT_INTERVAL,
         );
         check_transaction(report, &path.field("commitInterval"), subscription);
+        report.check(
+            subscription.halt_if_gap_exceeds.is_none_or(|gap| gap >= 0),
+            &path.field("haltIfGapExceeds"),
+            words::NEGATIVE_GAP,
+            &[],
+        );
     }
     output::check_loops(report, path, subscriptions);
 }

@@ -96,6 +96,7 @@ words! {
     REPLICATION = "a replication factor is 1 to 100, and no more than there are brokers";
 
     LONG_TRANSACTION = "`{text}` is longer than a transaction may stay open; with processingGuarantee: exactlyOnce use 10ms to 30s";
+    NEGATIVE_GAP = "a gap has 0 offsets or more; leave the field out for no bound";
     DURATION = "`{text}` is not a duration; write a number and a unit of ms, s, m, h or d, for example 250ms, 60s or 1h30m";
     DURATION_RANGE = "`{text}` is out of range; use {min} to {max}";
 

@@ -100,6 +100,27 @@ fn a_declared_hash_is_compiled_and_misplaced_records_follow_on_error() {
 }
 
 #[test]
+fn what_becomes_of_an_older_store_is_compiled() {
+    let app = with(&[
+        ("spec.subscriptions.0.onCrashRecovery", json!("accept")),
+        (
+            "spec.subscriptions.0.haltIfGapExceeds",
+            json!(5_000_000_000_i64),
+        ),
+    ]);
+    let app = validate(&read(&app)).unwrap();
+    let compiled = serde_json::to_value(&app.compiled().subscriptions[0]).unwrap();
+    assert_eq!(compiled["onCrashRecovery"], "accept");
+    assert_eq!(compiled["haltIfGapExceeds"], 5_000_000_000_i64);
+    let plain = with(&[]);
+    let filled = serde_json::to_value(turbine_crds::defaults::filled(&read(&plain))).unwrap();
+    assert_eq!(
+        filled["spec"]["subscriptions"][0]["onCrashRecovery"],
+        "replay"
+    );
+}
+
+#[test]
 fn a_record_key_needs_no_key_columns() {
     let app = with(&[
         (

@@ -255,6 +255,7 @@ fn input(
 #[case::name(&[("name", json!("groesse der"))], "name", "(it has 11 characters)", Both)]
 #[case::commit_soon(&[("commitInterval", json!("9ms"))], "commitInterval", "use 10ms to 1h", Both)]
 #[case::commit_late(&[("commitInterval", json!("1h1ms"))], "commitInterval", "use 10ms to 1h", Both)]
+#[case::negative_gap(&[("haltIfGapExceeds", json!(-1))], "haltIfGapExceeds", "0 offsets or more", Bound)]
 #[case::output_is_input(&[("output.topic", json!("events"))], "output.topic", "is the input as well", Both)]
 #[case::dlq_is_input(&[("input.onError", json!("dlq")), ("input.dlq", json!("events"))], "input.dlq", "would be read for ever", Both)]
 #[case::dlq_is_output(&[("input.onError", json!("dlq")), ("input.dlq", json!("scores"))], "input.dlq", "a topic each", Both)]

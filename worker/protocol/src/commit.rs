@@ -5,9 +5,7 @@
 //! A crash repeats the outputs of the last interval. State is never lost or doubled: it carries
 //! the position it belongs to, and both become durable as one.
 
-use std::fmt;
-
-use thiserror::Error;
+use crate::edges;
 
 /// How far a commit came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,27 +56,8 @@ pub enum CommitAct {
     Rebuild,
 }
 
-/// An event that cannot follow a step; only a fault in the caller can bring it about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a commit at {step} cannot be met by {event}; this is a fault of the worker")]
-pub struct NoSuchEdge {
-    /// Where the commit stood.
-    pub step: CommitStep,
-    /// What was said to have happened.
-    pub event: CommitEvent,
-}
-
-impl fmt::Display for CommitStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-impl fmt::Display for CommitEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
+/// An event that cannot follow a step.
+pub type NoSuchEdge = edges::NoSuchEdge<CommitStep, CommitEvent>;
 
 impl CommitStep {
     /// Every step, in order.
@@ -156,18 +135,12 @@ impl CommitEvent {
 /// The edges as a table, for documents.
 #[must_use]
 pub fn edge_table() -> String {
-    let rows = CommitStep::ALL.into_iter().flat_map(|step| {
-        CommitEvent::ALL.into_iter().filter_map(move |event| {
-            let next = step.after(event).ok()?;
-            Some(format!(
-                "| {step} | {:?} | {event} | {next} |\n",
-                step.act()
-            ))
-        })
-    });
-    std::iter::once("| step | act | event | next |\n|---|---|---|---|\n".to_owned())
-        .chain(rows)
-        .collect()
+    edges::table(
+        &CommitStep::ALL,
+        &CommitEvent::ALL,
+        CommitStep::act,
+        CommitStep::after,
+    )
 }
 
 #[cfg(test)]

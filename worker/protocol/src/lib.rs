@@ -6,6 +6,7 @@
 
 pub mod client_properties;
 pub mod commit;
+pub mod edges;
 pub mod entry;
 pub mod epochs;
 pub mod fault;

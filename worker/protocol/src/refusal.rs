@@ -105,6 +105,21 @@ pub enum StartRefusal {
         /// Offset of the receipt.
         receipt_offset: Offset,
     },
+    /// The store is older than what was committed, by more than was allowed.
+    #[error(
+        "the store stands at offset {store_offset}, the broker's receipt at {receipt_offset}: {gap} offsets lie \
+         between, and `haltIfGapExceeds` is {bound}. Bring back the newer volume, or raise `haltIfGapExceeds`"
+    )]
+    GapExceeds {
+        /// Where the store stands.
+        store_offset: Offset,
+        /// Offset of the receipt.
+        receipt_offset: Offset,
+        /// Offsets between.
+        gap: u64,
+        /// The bound.
+        bound: u64,
+    },
     /// Exactly once, and what was committed is of another life.
     #[error(
         "the store stands at commit {store} (offset {store_offset}), and the broker's receipt is of \
@@ -185,6 +200,7 @@ impl Fault for StartRefusal {
             Self::StateMissing { .. }
             | Self::OtherHistory { .. }
             | Self::StoreBehind { .. }
+            | Self::GapExceeds { .. }
             | Self::ReceiptBehind { .. } => Category::Storage,
             Self::ReceiptMissing { .. } | Self::RetentionGap { .. } | Self::BeyondEnd { .. } => {
                 Category::Kafka
@@ -201,6 +217,7 @@ impl Fault for StartRefusal {
             Self::StateMissing { .. } => "StateMissing",
             Self::OtherHistory { .. } => "OtherHistory",
             Self::StoreBehind { .. } => "StoreBehindReceipt",
+            Self::GapExceeds { .. } => "GapExceedsBound",
             Self::ReceiptBehind { .. } => "ReceiptBehindStore",
             Self::ReceiptMissing { .. } => "ReceiptMissing",
             Self::NewerReceipt { .. } => "NewerReceipt",
@@ -218,6 +235,7 @@ impl Fault for StartRefusal {
             | Self::StateMissing { .. }
             | Self::OtherHistory { .. }
             | Self::StoreBehind { .. }
+            | Self::GapExceeds { .. }
             | Self::ReceiptBehind { .. }
             | Self::ReceiptMissing { .. }
             | Self::NewerReceipt { .. }

@@ -5,7 +5,7 @@ use crate::entry::EntryChecksum;
 use crate::epochs::{EntryNumber, LayoutEpoch, Lineage};
 use crate::identity::{Differences, StoreIdentity, VolumeMarker};
 use crate::offset::{LogBounds, Offset};
-use crate::receipt::{NotAReceipt, Receipt};
+use crate::receipt::{CommittedReceipt, NotAReceipt, Receipt};
 pub use crate::refusal::StartRefusal;
 
 /// How often a record may count.
@@ -15,6 +15,29 @@ pub enum Guarantee {
     AtLeastOnce,
     /// Outputs, state and offset count as one, once.
     ExactlyOnce,
+}
+
+/// What to do where the store is older than what was committed exactly once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnCrashRecovery {
+    /// Read what lies between again, without output, so that state becomes what it was.
+    #[default]
+    Replay,
+    /// Go on behind it, with state that lacks it.
+    Accept,
+    /// Stop.
+    Stop,
+}
+
+/// How a task deals with a store that is older than what was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovery {
+    /// Exactly once only. At least once the store counts, and what lies between is written again.
+    pub policy: OnCrashRecovery,
+    /// Most offsets that may lie between, with either guarantee; none is no bound.
+    pub halt_if_gap_exceeds: Option<u64>,
+    /// The same records give the same state and results: built-in computations do. Nothing else is replayed.
+    pub deterministic: bool,
 }
 
 /// What to do with state and offsets of another lineage.
@@ -62,6 +85,8 @@ pub struct StoreProgress {
     pub position: Offset,
     /// Its last commit was made exactly once: the broker had its receipt before the store let it count.
     pub by_transaction: bool,
+    /// The task was stopped, and its last commit ended, with this number.
+    pub cleanly_stopped: bool,
     /// A commit that was prepared and of which the store does not know whether it counts. It has
     /// the next number.
     pub prepared: Option<Box<StoreProgress>>,
@@ -106,6 +131,8 @@ pub struct StartInputs {
     pub on_foreign: OnForeign,
     /// What the task promises.
     pub guarantee: Guarantee,
+    /// What to do with a store that is older than what was committed.
+    pub recovery: Recovery,
     /// What the volume says about itself; `None` if it was never used.
     pub volume: Option<VolumeMarker>,
     /// The task's store.
@@ -140,6 +167,39 @@ pub enum Notice {
         /// Where the receipt stands.
         receipt: Offset,
     },
+    /// The group's offset is gone, as after a suspension longer than it is kept. The store was stopped cleanly, so
+    /// nothing of it is in doubt. Its receipt is committed anew before anything else.
+    ReceiptExpired,
+}
+
+/// A store that is older than what was committed exactly once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OlderStore {
+    /// Last commit of the store.
+    pub number: EntryNumber,
+    /// Where it stands.
+    pub position: Offset,
+    /// The last commit, and where it stands: its number, checksum and frontier.
+    pub committed: CommittedReceipt,
+}
+
+impl OlderStore {
+    /// The offsets between.
+    #[must_use]
+    pub fn gap(&self) -> u64 {
+        self.committed.offset.since(self.position)
+    }
+
+    /// Why a task stops in front of it.
+    #[must_use]
+    pub fn refusal(&self) -> StartRefusal {
+        StartRefusal::StoreBehind {
+            store: self.number,
+            store_offset: self.position,
+            receipt: self.committed.receipt.number,
+            receipt_offset: self.committed.offset,
+        }
+    }
 }
 
 /// What becomes of a prepared entry before the task reads on.
@@ -166,6 +226,15 @@ pub enum StartDecision {
         /// What to tell.
         notice: Option<Notice>,
     },
+    /// Reads from the store's position up to the committed offset without any output, takes frontier and closed-to from
+    /// the receipt, and drops without a word what they close. Then the store takes the receipt's number and checksum as
+    /// one with that state, durably, before anything else is committed: it agrees with the broker again. Until then
+    /// nothing is written, and a crash begins it anew. An entry that is prepared has at most the receipt's number, so
+    /// it is passed over from then on.
+    Replay(OlderStore),
+    /// Goes on from the committed offset with the state as it is, and says what is missing. The store takes the
+    /// receipt's number and checksum as after a replay.
+    Accept(OlderStore),
     /// Makes a new store.
     Fresh {
         /// Reads from here.
@@ -327,10 +396,15 @@ fn resume(
     let last = undecided.unwrap_or(store);
     if exactly_once && last.number > EntryNumber::ZERO && !matches!(broker, Committed::Receipt(..))
     {
-        return Err(StartRefusal::ReceiptMissing {
-            number: last.number,
-            position: store.position,
-        });
+        let in_doubt = undecided.is_some() || !store.cleanly_stopped;
+        // An offset without a receipt was set by somebody.
+        if in_doubt || matches!(broker, Committed::Offset(_)) {
+            return Err(StartRefusal::ReceiptMissing {
+                number: last.number,
+                position: store.position,
+            });
+        }
+        notice = Some(Notice::ReceiptExpired);
     }
     if let Committed::Receipt(offset, receipt) = broker
         && receipt.store_epoch == store.identity.store_epoch
@@ -342,14 +416,18 @@ fn resume(
                     offset: *offset,
                 });
             }
+            let older = OlderStore {
+                number: store.number,
+                position: store.position,
+                committed: CommittedReceipt {
+                    offset: *offset,
+                    receipt: *receipt,
+                },
+            };
             if exactly_once {
-                return Err(StartRefusal::StoreBehind {
-                    store: store.number,
-                    store_offset: store.position,
-                    receipt: receipt.number,
-                    receipt_offset: *offset,
-                });
+                return recover(inputs, older);
             }
+            within_bound(inputs.recovery, &older)?;
             notice = Some(Notice::OlderStore {
                 store: store.position,
                 receipt: *offset,
@@ -384,6 +462,45 @@ fn resume(
         prepared,
         notice,
     })
+}
+
+/// How a task goes on from a store that is older than what was committed exactly once.
+fn recover(inputs: &StartInputs, older: OlderStore) -> Result<StartDecision, StartRefusal> {
+    let Recovery {
+        policy,
+        deterministic,
+        ..
+    } = inputs.recovery;
+    // More commits that reach less far are of another history.
+    if older.committed.offset < older.position {
+        return Err(older.refusal());
+    }
+    match policy {
+        OnCrashRecovery::Replay if deterministic => {
+            within_bound(inputs.recovery, &older)?;
+            within(inputs.log, STORE, older.position)?;
+            within(inputs.log, GROUP, older.committed.offset)?;
+            Ok(StartDecision::Replay(older))
+        }
+        OnCrashRecovery::Accept => {
+            within_bound(inputs.recovery, &older)?;
+            within(inputs.log, GROUP, older.committed.offset)?;
+            Ok(StartDecision::Accept(older))
+        }
+        OnCrashRecovery::Replay | OnCrashRecovery::Stop => Err(older.refusal()),
+    }
+}
+
+fn within_bound(recovery: Recovery, older: &OlderStore) -> Result<(), StartRefusal> {
+    match recovery.halt_if_gap_exceeds {
+        Some(bound) if older.gap() > bound => Err(StartRefusal::GapExceeds {
+            store_offset: older.position,
+            receipt_offset: older.committed.offset,
+            gap: older.gap(),
+            bound,
+        }),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn fresh(

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::*;
 use crate::entry::Frontier;
 use crate::epochs::StoreEpoch;
+use crate::fault::Fault;
 use crate::layout::Task;
 
 const OURS: u128 = 1;
@@ -35,6 +36,7 @@ fn store(number: i64, position: i64) -> StoreEvidence {
         checksum: EntryChecksum(u32::try_from(number).unwrap()),
         position: at(position),
         by_transaction: false,
+        cleanly_stopped: false,
         prepared: None,
     })
 }
@@ -53,6 +55,12 @@ fn committed(offset: i64, receipt: Receipt) -> BrokerEvidence {
     BrokerEvidence::of(Some((at(offset), &receipt.to_string())))
 }
 
+const STOP: Recovery = Recovery {
+    policy: OnCrashRecovery::Stop,
+    halt_if_gap_exceeds: None,
+    deterministic: true,
+};
+
 /// Nothing was ever there; the log holds 100 to 500.
 fn first_start() -> StartInputs {
     StartInputs {
@@ -60,6 +68,7 @@ fn first_start() -> StartInputs {
         layout_epoch: 1.try_into().unwrap(),
         on_foreign: OnForeign::Refuse,
         guarantee: Guarantee::AtLeastOnce,
+        recovery: STOP,
         volume: None,
         store: StoreEvidence::Absent,
         broker: BrokerEvidence::Nothing,
@@ -313,6 +322,7 @@ fn leavings() -> [StartInputs; 3] {
                 checksum: EntryChecksum(5),
                 position: at(200),
                 by_transaction: false,
+                cleanly_stopped: false,
                 prepared: None,
             }),
             ..first_start()
@@ -360,6 +370,7 @@ fn a_store_of_another_key_or_count_is_refused_with_both_values() {
             checksum: EntryChecksum(1),
             position: at(200),
             by_transaction: false,
+            cleanly_stopped: false,
             prepared: None,
         }),
         on_foreign: OnForeign::Discard,
@@ -507,4 +518,180 @@ fn exactly_once_a_receipt_behind_the_store_is_of_another_life(
         assert_eq!(decide(&inputs(Guarantee::ExactlyOnce)), resumed(200));
     }
     assert_eq!(decide(&inputs(Guarantee::AtLeastOnce)), resumed(200));
+}
+
+/// The store stands at commit 3 and offset 150, the receipt at commit 5 and offset 200.
+fn older(recovery: Recovery) -> StartInputs {
+    StartInputs {
+        store: store(3, 150),
+        broker: committed(200, receipt(OURS, 1, 5)),
+        guarantee: Guarantee::ExactlyOnce,
+        recovery,
+        ..first_start()
+    }
+}
+
+fn by(policy: OnCrashRecovery) -> Recovery {
+    Recovery { policy, ..STOP }
+}
+
+#[test]
+fn what_an_older_store_lacks_is_replayed_or_accepted_as_asked_for() {
+    let lacks = OlderStore {
+        number: 3.try_into().unwrap(),
+        position: at(150),
+        committed: CommittedReceipt {
+            offset: at(200),
+            receipt: receipt(OURS, 1, 5),
+        },
+    };
+    assert_eq!(lacks.gap(), 50);
+    assert_eq!(OnCrashRecovery::default(), OnCrashRecovery::Replay);
+    let replay = older(by(OnCrashRecovery::Replay));
+    assert_eq!(decide(&replay), StartDecision::Replay(lacks));
+    let with_prepared = StartInputs {
+        store: prepared(3, 150, 170),
+        ..replay
+    };
+    assert_eq!(decide(&with_prepared), StartDecision::Replay(lacks));
+    let accept = older(by(OnCrashRecovery::Accept));
+    assert_eq!(decide(&accept), StartDecision::Accept(lacks));
+    let stop = older(by(OnCrashRecovery::Stop));
+    assert_eq!(refusal(&stop), lacks.refusal());
+}
+
+#[test]
+fn only_what_gives_the_same_again_is_replayed() {
+    let recovery = Recovery {
+        deterministic: false,
+        ..by(OnCrashRecovery::Replay)
+    };
+    assert!(matches!(
+        refusal(&older(recovery)),
+        StartRefusal::StoreBehind { .. }
+    ));
+    let accept = Recovery {
+        policy: OnCrashRecovery::Accept,
+        ..recovery
+    };
+    assert!(matches!(decide(&older(accept)), StartDecision::Accept(_)));
+}
+
+#[test]
+fn a_replay_needs_every_record_between_and_an_acceptance_the_ones_behind() {
+    let log = |start, end| LogBounds::new(at(start), at(end)).unwrap();
+    for (bounds, replays, accepts) in [
+        (log(150, 200), None, None),
+        (log(151, 200), Some("RetentionGap"), None),
+        (
+            log(150, 199),
+            Some("PositionBeyondEnd"),
+            Some("PositionBeyondEnd"),
+        ),
+        (log(201, 300), Some("RetentionGap"), Some("RetentionGap")),
+    ] {
+        for (policy, expected) in [
+            (OnCrashRecovery::Replay, replays),
+            (OnCrashRecovery::Accept, accepts),
+        ] {
+            let inputs = StartInputs {
+                log: bounds,
+                ..older(by(policy))
+            };
+            let reason = match decide(&inputs) {
+                StartDecision::Refuse(refusal) => Some(refusal.reason()),
+                _ => None,
+            };
+            assert_eq!(reason, expected, "{policy:?} of {bounds:?}");
+        }
+    }
+}
+
+#[rstest]
+#[case(OnCrashRecovery::Replay, Guarantee::ExactlyOnce)]
+#[case(OnCrashRecovery::Accept, Guarantee::ExactlyOnce)]
+#[case(OnCrashRecovery::Stop, Guarantee::AtLeastOnce)]
+fn a_gap_above_the_bound_stops_and_names_it(
+    #[case] policy: OnCrashRecovery,
+    #[case] guarantee: Guarantee,
+) {
+    let bounded = |bound| StartInputs {
+        guarantee,
+        ..older(Recovery {
+            halt_if_gap_exceeds: Some(bound),
+            ..by(policy)
+        })
+    };
+    assert!(!matches!(decide(&bounded(50)), StartDecision::Refuse(_)));
+    let text = refusal(&bounded(49)).to_string();
+    assert!(
+        text.contains("50 offsets") && text.contains("`haltIfGapExceeds` is 49"),
+        "{text}"
+    );
+}
+
+/// Neither an empty store nor another history is an older store.
+#[test]
+fn nothing_but_an_older_store_is_recovered() {
+    let replay = older(by(OnCrashRecovery::Replay));
+    for (store, broker, reason) in [
+        (StoreEvidence::Absent, replay.broker.clone(), "StateMissing"),
+        (store(0, 150), replay.broker.clone(), "StateMissing"),
+        (store(5, 199), replay.broker.clone(), "OtherHistory"),
+        (
+            store(3, 150),
+            committed(149, receipt(OURS, 1, 5)),
+            "StoreBehindReceipt",
+        ),
+    ] {
+        for policy in [OnCrashRecovery::Replay, OnCrashRecovery::Accept] {
+            let inputs = StartInputs {
+                store: store.clone(),
+                broker: broker.clone(),
+                ..older(by(policy))
+            };
+            assert_eq!(refusal(&inputs).reason(), reason);
+        }
+    }
+}
+
+#[test]
+fn a_store_that_was_stopped_cleanly_outlives_its_receipt() {
+    let stopped = |evidence| match evidence {
+        StoreEvidence::Present(found) => StoreEvidence::Present(StoreProgress {
+            cleanly_stopped: true,
+            ..found
+        }),
+        StoreEvidence::Absent => StoreEvidence::Absent,
+    };
+    let inputs = |store, broker| StartInputs {
+        store: stopped(store),
+        broker,
+        guarantee: Guarantee::ExactlyOnce,
+        ..first_start()
+    };
+    assert_eq!(
+        decide(&inputs(store(5, 200), BrokerEvidence::Nothing)),
+        StartDecision::Resume {
+            offset: at(200),
+            prepared: PreparedFate::None,
+            notice: Some(Notice::ReceiptExpired),
+        }
+    );
+    // Set by hand, or something is in doubt all the same.
+    for refused in [
+        inputs(store(5, 200), BrokerEvidence::of(Some((at(180), "")))),
+        inputs(prepared(5, 200, 220), BrokerEvidence::Nothing),
+    ] {
+        assert!(matches!(
+            refusal(&refused),
+            StartRefusal::ReceiptMissing { .. }
+        ));
+    }
+    // Where a receipt is, it decides.
+    let overtaken = inputs(store(5, 200), committed(300, receipt(OURS, 1, 7)));
+    assert!(matches!(
+        refusal(&overtaken),
+        StartRefusal::StoreBehind { .. }
+    ));
 }

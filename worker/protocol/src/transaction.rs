@@ -5,9 +5,7 @@
 //! moment the commit was called there is no abort, whatever the answer: the next start asks for
 //! the receipt.
 
-use std::fmt;
-
-use thiserror::Error;
+use crate::edges;
 
 /// How far a commit came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,27 +66,8 @@ pub enum TransactionAct {
     Rebuild,
 }
 
-/// An event that cannot follow a step; only a fault in the caller can bring it about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a transaction at {step} cannot be met by {event}; this is a fault of the worker")]
-pub struct NoSuchTransactionEdge {
-    /// Where the commit stood.
-    pub step: TransactionStep,
-    /// What was said to have happened.
-    pub event: TransactionEvent,
-}
-
-impl fmt::Display for TransactionStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-impl fmt::Display for TransactionEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
+/// An event that cannot follow a step.
+pub type NoSuchTransactionEdge = edges::NoSuchEdge<TransactionStep, TransactionEvent>;
 
 impl TransactionStep {
     /// Every step, in order.
@@ -172,18 +151,12 @@ impl TransactionEvent {
 /// The edges as a table, for documents.
 #[must_use]
 pub fn edge_table() -> String {
-    let rows = TransactionStep::ALL.into_iter().flat_map(|step| {
-        TransactionEvent::ALL.into_iter().filter_map(move |event| {
-            let next = step.after(event).ok()?;
-            Some(format!(
-                "| {step} | {:?} | {event} | {next} |\n",
-                step.act()
-            ))
-        })
-    });
-    std::iter::once("| step | act | event | next |\n|---|---|---|---|\n".to_owned())
-        .chain(rows)
-        .collect()
+    edges::table(
+        &TransactionStep::ALL,
+        &TransactionEvent::ALL,
+        TransactionStep::act,
+        TransactionStep::after,
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The broker: one transactional id, the group's offset with its receipt, and what readers of committed records see.
 
-use turbine_protocol::{CommittedReceipt, EntryChecksum};
+use turbine_protocol::CommittedReceipt;
 
 use crate::volume::Folded;
 
@@ -18,10 +18,7 @@ pub(crate) struct Open {
 pub(crate) struct Sent {
     pub(crate) committed: CommittedReceipt,
     pub(crate) by: usize,
-    /// What decides whether another volume has this commit: its store epoch and checksum.
-    pub(crate) of: (u8, EntryChecksum),
     pub(crate) position: u8,
-    pub(crate) by_transaction: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -30,6 +30,8 @@ pub(crate) struct Scope {
     pub(crate) timeouts: bool,
     /// The journal may be rolled, and its first segment go.
     pub(crate) roll: bool,
+    /// What an older store lacks is replayed; else the task stops in front of it.
+    pub(crate) replay: bool,
     pub(crate) broken: Option<Broken>,
 }
 
@@ -96,6 +98,7 @@ impl Scope {
             guarantee: self.guarantee,
             broken: self.broken,
             end: self.records,
+            replay: self.replay,
         }
     }
 
@@ -199,7 +202,8 @@ impl Scope {
                 if world.nodes[ZOMBIE].is_some() || world.starts == self.starts {
                     return None;
                 }
-                world.nodes[ZOMBIE] = world.nodes[MAIN].clone();
+                let zombie = world.nodes[MAIN].clone();
+                world.nodes[ZOMBIE] = zombie;
                 self.happen(world, Happens::Crash(MAIN, lost))
             }
             Happens::Relayout => relayout(world),
@@ -208,7 +212,7 @@ impl Scope {
                     return None;
                 }
                 let sent = world.broker.commit()?;
-                world.committed(sent);
+                world.committed_by(sent);
                 Some(())
             }
             Happens::OffsetSettles => {
@@ -313,10 +317,11 @@ impl Scope {
             };
             match reason {
                 "ReceiptMissing" => world.harm == Some(Harm::ReceiptLost),
-                "StateMissing" => node.stale || world.harm == Some(Harm::VolumeLost),
+                "StateMissing" => world.overtaken(slot) || world.harm == Some(Harm::VolumeLost),
                 "OldAssignment" => slot == ZOMBIE && node.layout == 1,
+                "StoreBehindReceipt" if self.replay => false,
                 "StoreBehindReceipt" | "ReceiptBehindStore" | "OtherHistory" => {
-                    node.stale || world.harm == Some(Harm::OffsetMoved)
+                    world.overtaken(slot) || world.harm == Some(Harm::OffsetMoved)
                 }
                 _ => false,
             }
@@ -352,7 +357,7 @@ fn relayout(world: &mut World) -> Option<()> {
     node.layout = 2;
     node.phase = Phase::Down;
     if let Some(zombie) = &mut world.nodes[ZOMBIE] {
-        zombie.stale = true;
+        zombie.other_committed = true;
     }
     Some(())
 }
@@ -397,7 +402,7 @@ impl Model for Scope {
             volume: None,
             phase: Phase::Down,
             layout: 1,
-            stale: false,
+            other_committed: false,
         };
         vec![World {
             nodes: [Some(task), None],

@@ -1,6 +1,8 @@
 //! Every world that a task, its volume, the broker and another life of the task can come to, whatever fails, crashes or
 //! comes back whenever. What is decided in them is decided by the crate's own functions.
 
+#![allow(clippy::unwrap_used, clippy::struct_excessive_bools)]
+
 mod broker;
 mod checked;
 mod guard;
@@ -33,6 +35,7 @@ const EXACTLY_ONCE: Scope = Scope {
     harm: false,
     timeouts: false,
     roll: false,
+    replay: false,
     broken: None,
 };
 const AT_LEAST_ONCE: Scope = Scope {
@@ -69,6 +72,7 @@ fn explore(scope: Scope) {
 #[case::crashes(Scope { records: 3, timeouts: true, ..EXACTLY_ONCE })]
 #[case::a_journal_that_rolls(ROLL)]
 #[case::a_life_that_comes_back(ZOMBIE)]
+#[case::an_older_volume_that_is_replayed(Scope { records: 1, replay: true, ..ZOMBIE })]
 #[case::a_later_epoch(Scope { zombie: true, records: 1, ..RELAYOUT })]
 #[case::losses(HARM)]
 fn exactly_once_every_record_counts_once(#[case] scope: Scope) {
@@ -88,6 +92,7 @@ fn at_least_once_state_is_never_lost_or_doubled(#[case] scope: Scope) {
 #[case::crashes(Scope { records: 4, starts: 5, timeouts: true, roll: true, ..EXACTLY_ONCE })]
 #[case::all(Scope { zombie: true, relayout: true, harm: true, timeouts: true, roll: true, ..EXACTLY_ONCE })]
 #[case::zombie(Scope { records: 3, starts: 4, ..ZOMBIE })]
+#[case::replay(Scope { starts: 4, replay: true, ..ZOMBIE })]
 #[case::at_least_once(Scope { records: 4, starts: 5, zombie: true, relayout: true, harm: true, roll: true, ..AT_LEAST_ONCE })]
 #[ignore = "the long form"]
 fn at_length(#[case] scope: Scope) {

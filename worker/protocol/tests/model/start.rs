@@ -2,14 +2,14 @@
 
 use turbine_protocol::journal::RecordKind;
 use turbine_protocol::start::{
-    BrokerEvidence, Guarantee, OnForeign, PreparedFate, StartDecision, StartFrom, StartInputs,
-    StartRefusal, StoreEvidence, StoreProgress, decide,
+    BrokerEvidence, Guarantee, OlderStore, OnCrashRecovery, OnForeign, PreparedFate, Recovery,
+    StartDecision, StartFrom, StartInputs, StartRefusal, StoreEvidence, StoreProgress, decide,
 };
 use turbine_protocol::{CommittedReceipt, Fault, LogBounds};
 
 use crate::guard::Broken;
 use crate::names::{identity, marker};
-use crate::volume::{Files, Found, Interval, Reach, State, Volume, numbered};
+use crate::volume::{Files, Found, Interval, Reach, State, Volume, key_of, numbered};
 use crate::world::{Phase, Run, World, at, fresh};
 
 fn progress(epoch: u8, reach: Reach, prepared: Option<Interval>) -> StoreProgress {
@@ -19,6 +19,7 @@ fn progress(epoch: u8, reach: Reach, prepared: Option<Interval>) -> StoreProgres
         checksum: reach.checksum,
         position: at(reach.position),
         by_transaction: reach.by_transaction,
+        cleanly_stopped: false,
         prepared: prepared.map(|of| Box::new(progress(of.epoch, of.reach, None))),
     }
 }
@@ -28,6 +29,7 @@ pub(crate) struct Starter {
     pub(crate) guarantee: Guarantee,
     pub(crate) broken: Option<Broken>,
     pub(crate) end: u8,
+    pub(crate) replay: bool,
 }
 
 impl Starter {
@@ -72,6 +74,15 @@ impl Starter {
             layout_epoch: i64::from(layout).try_into().unwrap(),
             on_foreign: OnForeign::Refuse,
             guarantee: self.guarantee,
+            recovery: Recovery {
+                policy: if self.replay {
+                    OnCrashRecovery::Replay
+                } else {
+                    OnCrashRecovery::Stop
+                },
+                halt_if_gap_exceeds: None,
+                deterministic: true,
+            },
             volume: volume.map(|volume| marker(volume.marker)),
             store: found.map_or(StoreEvidence::Absent, |found| {
                 StoreEvidence::Present(progress(epoch, found.files.reach, found.prepared))
@@ -161,6 +172,14 @@ impl Starter {
         let decision = self.decide(node.layout, epoch, volume, found.as_ref(), committed);
         match decision {
             StartDecision::Refuse(refusal) => node.phase = Phase::Refused(refusal.reason()),
+            StartDecision::Accept(_) => return None,
+            StartDecision::Replay(older) => {
+                let files = replayed(found?.files, &older);
+                let volume = node.volume.as_mut()?;
+                (volume.files, volume.flushed) = (files, files);
+                node.phase = Phase::Running(Run::new(self.guarantee, fence, files));
+                world.disagreed |= !agrees(files, committed);
+            }
             StartDecision::Fresh { offset, .. } => {
                 let position = u8::try_from(offset.get()).unwrap();
                 let files = fresh(position, State::default());
@@ -210,6 +229,21 @@ impl Starter {
         *phase = Phase::Running(run);
         Some(())
     }
+}
+
+/// What a store is after it has read up to the committed offset without output.
+fn replayed(mut files: Files, older: &OlderStore) -> Files {
+    let end = u8::try_from(older.committed.offset.get()).unwrap();
+    for record in files.reach.position..end {
+        files.state[key_of(record)].push(record);
+    }
+    files.reach = Reach {
+        number: u8::try_from(older.committed.receipt.number.get()).unwrap(),
+        position: end,
+        checksum: older.committed.receipt.checksum,
+        by_transaction: true,
+    };
+    files
 }
 
 /// A task of the first layout has the store of its epoch, one of the second a new one.

@@ -1,7 +1,9 @@
 //! What lies on a volume: the store's own files and the pod's journal.
 
 use turbine_protocol::journal::{JournalGap, Playback, Record, RecordKind, Replay};
-use turbine_protocol::{Change, Entry, EntryChecksum, EntryNumber, Frontier, Position, Receipt};
+use turbine_protocol::{
+    Change, CommittedReceipt, Entry, EntryChecksum, EntryNumber, Frontier, Position, Receipt,
+};
 
 use crate::names::{lineage, task};
 
@@ -293,13 +295,15 @@ impl Volume {
         self.journal.retain(|written| written.segment != 0);
     }
 
-    /// Whether this volume has what was committed with this checksum, durably, and can go on from there.
-    pub(crate) fn has(&self, epoch: u8, checksum: EntryChecksum) -> bool {
+    /// Whether this volume has what was committed, durably, and can go on from there.
+    pub(crate) fn has(&self, committed: CommittedReceipt) -> bool {
         let Ok(found) = self.worst().found(false) else {
             return false;
         };
-        let prepared = found.prepared.map(|of| of.reach.checksum);
-        self.epoch == epoch
-            && (found.files.reach.checksum == checksum || prepared == Some(checksum))
+        let prepared = found.prepared.map(|of| of.reach);
+        prepared
+            .into_iter()
+            .chain([found.files.reach])
+            .any(|reach| receipt(self.epoch, reach) == committed.receipt)
     }
 }

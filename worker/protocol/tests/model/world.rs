@@ -68,8 +68,8 @@ pub(crate) struct Node {
     pub(crate) phase: Phase,
     /// The layout epoch of its assignment.
     pub(crate) layout: u8,
-    /// Another volume has committed what this one does not have.
-    pub(crate) stale: bool,
+    /// The other life has committed since the two parted.
+    pub(crate) other_committed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -176,9 +176,7 @@ impl Run {
                 receipt: receipt(epoch, reach),
             },
             by,
-            of: (epoch, reach.checksum),
             position: reach.position,
-            by_transaction: matches!(self.step, Step::Transaction(_)),
         }
     }
 
@@ -227,18 +225,25 @@ impl World {
         Some(())
     }
 
-    /// What was committed is another's: whoever does not have it is stale.
-    pub(crate) fn committed(&mut self, sent: Sent) {
+    pub(crate) fn committed_by(&mut self, sent: Sent) {
         for (slot, node) in self.nodes.iter_mut().enumerate() {
-            if let Some(node) = node
-                && slot != sent.by
-            {
-                // At least once nobody is fenced: what is common now may part yet.
-                let fenced = sent.by_transaction;
-                let has = |volume: &Volume| fenced && volume.has(sent.of.0, sent.of.1);
-                node.stale |= !node.volume.as_ref().is_some_and(has);
+            if let Some(node) = node {
+                node.other_committed |= slot != sent.by;
             }
         }
+    }
+
+    /// The last commit is another's, and the task's own volume does not have it.
+    pub(crate) fn overtaken(&self, slot: usize) -> bool {
+        let Some(node) = &self.nodes[slot] else {
+            return false;
+        };
+        let last = self.broker.unsettled.or(self.broker.committed);
+        let has = match (&node.volume, last) {
+            (Some(volume), Some(last)) => volume.has(last),
+            _ => false,
+        };
+        node.other_committed && !has
     }
 
     /// The next act of a commit, exactly once. None if it cannot end so.
@@ -302,7 +307,7 @@ impl World {
             },
             TransactionAct::Finished | TransactionAct::Rebuild => return None,
         }
-        let mut next = step.after(event).ok()?;
+        let mut next = step.after(event).unwrap();
         if event == E::CommitUnknown {
             match broken {
                 Some(Broken::AbortAfterCommit) => {
@@ -329,7 +334,7 @@ impl World {
 
     fn note(&mut self, committed: Option<Sent>) -> Option<()> {
         if let Some(sent) = committed {
-            self.committed(sent);
+            self.committed_by(sent);
         }
         Some(())
     }
@@ -392,7 +397,7 @@ impl World {
             },
             CommitAct::Done | CommitAct::Rebuild => return None,
         }
-        let next = step.after(event).ok()?;
+        let next = step.after(event).unwrap();
         run.step = Step::Commit(next);
         match next.act() {
             CommitAct::Done => *run = run.next(run.after(epoch)),

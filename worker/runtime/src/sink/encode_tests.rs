@@ -3,7 +3,9 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use turbine_crds::app::{IdlePolicy, OnError, OnNullKey, ProcessingGuarantee, TimeUnit};
+use turbine_crds::app::{
+    IdlePolicy, OnCrashRecovery, OnError, OnNullKey, ProcessingGuarantee, TimeUnit,
+};
 use turbine_crds::compiled::{
     CompiledAggregate, CompiledColumn, CompiledEventTime, CompiledOutput, CompiledPartitionKey,
     CompiledStart,
@@ -56,6 +58,8 @@ fn subscription(message_key: Option<&str>) -> CompiledSubscription {
         },
         processing_guarantee: ProcessingGuarantee::AtLeastOnce,
         commit_interval_ms: 1_000,
+        on_crash_recovery: OnCrashRecovery::Replay,
+        halt_if_gap_exceeds: None,
     }
 }
 

@@ -197,6 +197,7 @@ fn evidence(
         layout_epoch: setup.layout_epoch,
         on_foreign: setup.on_foreign,
         guarantee: setup.guarantee(),
+        recovery: setup.recovery(),
         volume: setup.volume.marker()?,
         broker: BrokerEvidence::of(
             committed
@@ -237,11 +238,13 @@ fn find_state(
     if setup.guarantee() == Guarantee::ExactlyOnce {
         // A worker with an old assignment, or another app of this name, must not fence the one that runs.
         match evidence(setup, topic, found.evidence()?) {
-            Ok(inputs) => {
-                if let StartDecision::Refuse(refusal) = decide(&inputs) {
-                    return Err(refusal.into());
+            Ok(inputs) => match decide(&inputs) {
+                StartDecision::Refuse(refusal) => return Err(refusal.into()),
+                StartDecision::Replay(older) | StartDecision::Accept(older) => {
+                    return Err(older.refusal().into());
                 }
-            }
+                StartDecision::Resume { .. } | StartDecision::Fresh { .. } => {}
+            },
             // What a dead life of ours left pending is ended by taking over.
             Err(TaskError::Kafka(KafkaError::TimedOut { .. })) => {}
             Err(error) => return Err(error),
@@ -254,6 +257,10 @@ fn find_state(
     tracing::info!(task = %cell.task(), ?decision, "start decided");
     match (decision, found) {
         (StartDecision::Refuse(refusal), _) => Err(refusal.into()),
+        // Neither is carried out in this version.
+        (StartDecision::Replay(older) | StartDecision::Accept(older), _) => {
+            Err(older.refusal().into())
+        }
         (
             StartDecision::Resume {
                 offset,
@@ -267,12 +274,17 @@ fn find_state(
                 PreparedFate::Apply => store.apply_prepared()?,
                 PreparedFate::Cancel => store.cancel_prepared()?,
             }
-            if let Some(Notice::OlderStore { store, receipt }) = notice {
-                tracing::warn!(
+            match notice {
+                Some(Notice::OlderStore { store, receipt }) => tracing::warn!(
                     task = %cell.task(), %store, %receipt,
                     "the store is older than the group's offset: an older copy of the volume; \
                      results between the two are written a second time"
-                );
+                ),
+                Some(Notice::ReceiptExpired) => tracing::warn!(
+                    task = %cell.task(), %offset,
+                    "the group's offset is gone; the store was stopped cleanly and goes on"
+                ),
+                None => {}
             }
             mark(setup)?;
             Ok((store, offset, log_end))

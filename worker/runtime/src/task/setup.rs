@@ -1,10 +1,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use turbine_crds::app::ProcessingGuarantee;
+use turbine_crds::app::{OnCrashRecovery as Asked, ProcessingGuarantee};
 use turbine_crds::compiled::{CompiledPartitionKey, CompiledSubscription};
 use turbine_kafka::{Admin, KafkaSettings, QueueBudget, Transactions};
-use turbine_protocol::start::{Guarantee, OnForeign};
+use turbine_protocol::start::{Guarantee, OnCrashRecovery, OnForeign, Recovery};
 use turbine_protocol::{
     AppId, GroupId, LayoutEpoch, Lineage, StoreIdentity, TopicName, TransactionalId,
 };
@@ -88,6 +88,21 @@ impl TaskSetup {
     #[must_use]
     pub fn group(&self) -> GroupId {
         GroupId::of(&self.app_id, &self.plan.task.subscription)
+    }
+
+    /// What the task does with a store that is older than what was committed.
+    #[must_use]
+    pub fn recovery(&self) -> Recovery {
+        Recovery {
+            policy: match self.subscription.on_crash_recovery {
+                Asked::Replay => OnCrashRecovery::Replay,
+                Asked::Accept => OnCrashRecovery::Accept,
+                Asked::Stop => OnCrashRecovery::Stop,
+            },
+            halt_if_gap_exceeds: self.subscription.halt_if_gap_exceeds,
+            // Windows are all there is to compute.
+            deterministic: true,
+        }
     }
 
     /// What the task promises.
