@@ -53,12 +53,7 @@ impl ColdPanes for AllLive {
         Err(NothingCold)
     }
 
-    fn scan(
-        &self,
-        _: &[u8],
-        _: Option<&[u8]>,
-        _: &mut ShowPane<'_>,
-    ) -> Result<(), NothingCold> {
+    fn scan(&self, _: &[u8], _: Option<&[u8]>, _: &mut ShowPane<'_>) -> Result<(), NothingCold> {
         Err(NothingCold)
     }
 }

@@ -121,7 +121,7 @@ impl Bed {
             .unwrap();
     }
 
-    fn acls(&self, rule: &[String]) {
+    fn acls(rule: &[String]) {
         let bootstrap = env("TURBINE_KAFKA_BOOTSTRAP");
         let script = Path::new(&env("TURBINE_BED")).join("kafka.sh");
         let done = Command::new(script)
@@ -135,14 +135,14 @@ impl Bed {
 
     fn grant(&self, right: &str, on: &str, name: &str) {
         let rule: Vec<String> = ["--operation", right, on, name].map(str::to_owned).to_vec();
-        self.acls(&[vec!["--add".to_owned()], rule.clone()].concat());
+        Self::acls(&[vec!["--add".to_owned()], rule.clone()].concat());
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         granted.push(rule);
     }
 
-    fn take_back(&self, right: &str, on: &str, name: &str) {
+    fn take_back(right: &str, on: &str, name: &str) {
         let rule = ["--remove", "--force", "--operation", right, on, name];
-        self.acls(&rule.map(str::to_owned));
+        Self::acls(&rule.map(str::to_owned));
     }
 
     fn group(&self) -> String {
@@ -287,7 +287,7 @@ impl Drop for Bed {
         let granted =
             std::mem::take(&mut *self.granted.lock().unwrap_or_else(PoisonError::into_inner));
         for rule in granted {
-            self.acls(&[vec!["--remove".to_owned(), "--force".to_owned()], rule].concat());
+            Self::acls(&[vec!["--remove".to_owned(), "--force".to_owned()], rule].concat());
         }
     }
 }
@@ -330,7 +330,7 @@ impl Running {
 
     fn stop(self) {
         self.worker.drain();
-        self.manager.wait();
+        let _ = self.manager.wait();
     }
 }
 
@@ -375,13 +375,13 @@ fn missing_topics_and_rights_are_named_before_any_work_and_each_is_enough_once_i
     assert_eq!((bed.end("out"), bed.end("dead")), (1, 1));
 
     // Taken away while it runs, and given back.
-    bed.take_back("Write", "--topic", &bed.name("dead"));
+    Bed::take_back("Write", "--topic", &bed.name("dead"));
     bed.produce(&["no row either", &good(t0 + 2 * MINUTE)]);
     running.until_halted("KafkaRightMissing", &all[2..3], &all[..2]);
     bed.grant("Write", "--topic", &bed.name("dead"));
     running.until_caught_up(5);
     assert_eq!(bed.end("dead"), 2);
-    bed.take_back("Read", "--group", &bed.group());
+    Bed::take_back("Read", "--group", &bed.group());
     bed.produce(&[&good(t0 + 3 * MINUTE)]);
     running.until_halted("KafkaRightMissing", &[bed.group()], &all[..3]);
     bed.grant("Read", "--group", &bed.group());

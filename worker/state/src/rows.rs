@@ -37,6 +37,8 @@ struct ProgressRecord {
     frontier: Frontier,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     by_transaction: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    cleanly_stopped: bool,
 }
 
 /// The files of one store.
@@ -195,6 +197,7 @@ impl Rows {
             positions: record.positions,
             frontier: record.frontier,
             by_transaction: record.by_transaction,
+            cleanly_stopped: record.cleanly_stopped,
             clocks,
         }))
     }
@@ -215,6 +218,7 @@ impl Rows {
             positions: progress.positions.clone(),
             frontier: progress.frontier,
             by_transaction: progress.by_transaction,
+            cleanly_stopped: progress.cleanly_stopped,
         };
         batch.put_cf(own, PROGRESS, self.encode(&record)?);
         batch.put_cf(own, CLOCKS, &progress.clocks);

@@ -94,6 +94,7 @@ impl TaskStore {
                 positions: positions.to_vec(),
                 frontier: Frontier::default(),
                 by_transaction: false,
+                cleanly_stopped: false,
                 clocks: Vec::new(),
             },
         };
@@ -241,6 +242,7 @@ impl TaskStore {
             positions: entry.positions.to_vec(),
             frontier: entry.frontier,
             by_transaction: kind == RecordKind::Prepared,
+            cleanly_stopped: false,
             clocks: entry.clocks.to_vec(),
         })
     }
@@ -292,6 +294,7 @@ fn progress_of(entry: &StoredEntry<'_>, found: &RecordRef) -> Progress {
         positions: entry.positions.clone(),
         frontier: entry.frontier,
         by_transaction: found.record.kind == RecordKind::Prepared,
+        cleanly_stopped: false,
         clocks: entry.clocks.to_vec(),
     }
 }
@@ -407,7 +410,12 @@ impl TaskState for TaskStore {
         self.journal.wants_saved(self.life)
     }
 
-    fn close(self: Box<Self>) -> Result<(), StateError> {
+    fn close(mut self: Box<Self>) -> Result<(), StateError> {
+        let settled = self.prepared.is_none() && self.saved == self.progress.number;
+        if settled && !self.broken && !self.progress.cleanly_stopped {
+            self.progress.cleanly_stopped = true;
+            self.rows.fill().finish(&self.progress)?;
+        }
         self.rows.end_work();
         Ok(())
     }

@@ -21,6 +21,8 @@ pub struct Progress {
     pub frontier: Frontier,
     /// The last commit was prepared first, and counted once the broker had its receipt.
     pub by_transaction: bool,
+    /// The state was closed in order after this commit, which had ended.
+    pub cleanly_stopped: bool,
     /// The engine's clocks and timers, in the engine's own form; empty if there was no commit.
     pub clocks: Vec<u8>,
 }
@@ -133,9 +135,11 @@ pub trait TaskState: Send {
     /// Whether the journal has become so large that this state has to be saved.
     fn wants_saved(&self) -> bool;
 
-    /// Ends all work on the state and lets it go.
+    /// Ends all work on the state and lets it go. If everything is committed and saved, the state
+    /// remembers that it was stopped in order: then nothing is in doubt, whatever the broker
+    /// forgets meanwhile.
     ///
     /// # Errors
-    /// If work in the background had failed.
+    /// If that cannot be written.
     fn close(self: Box<Self>) -> Result<(), StateError>;
 }

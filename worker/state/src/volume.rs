@@ -76,6 +76,7 @@ fn progress_of(store: &TaskStore) -> Result<StoreProgress, StateError> {
             checksum: progress.checksum,
             position: position.next,
             by_transaction: progress.by_transaction,
+            cleanly_stopped: progress.cleanly_stopped,
             prepared,
         })
     };

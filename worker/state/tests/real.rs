@@ -91,6 +91,7 @@ fn meta(entry: i64) -> CheckpointMeta {
             positions: Vec::new(),
             frontier: Frontier(Some(entry)),
             by_transaction: false,
+            cleanly_stopped: false,
             clocks: Vec::new(),
         },
         made_at_ms: entry,

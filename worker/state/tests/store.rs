@@ -211,6 +211,30 @@ fn what_was_committed_and_not_saved_comes_from_the_journal_and_what_was_saved_do
 }
 
 #[test]
+fn only_a_store_that_was_closed_with_everything_saved_says_that_it_was_stopped_cleanly() {
+    let folder = tempdir().unwrap();
+    let volume = volume(folder.path());
+    let reopened = || volume.open_store(&identity()).unwrap().unwrap();
+    let mut store = volume.create_store(&identity(), &positions(0)).unwrap();
+    commit(&mut store, 1, &[(b"k", Some(b"v"))]).unwrap();
+    close(store);
+    let mut store = reopened();
+    assert!(
+        !store.progress().cleanly_stopped,
+        "the commit was not saved"
+    );
+    save(&mut store, &[]).unwrap();
+    close(store);
+    let mut store = reopened();
+    assert!(store.progress().cleanly_stopped);
+    commit(&mut store, 2, &[]).unwrap();
+    assert!(!store.progress().cleanly_stopped);
+    save(&mut store, &[]).unwrap();
+    drop(store);
+    assert!(!reopened().progress().cleanly_stopped, "it was not closed");
+}
+
+#[test]
 fn entries_of_a_discarded_store_do_not_reach_the_next_one() {
     let folder = tempdir().unwrap();
     {

@@ -42,7 +42,7 @@ Examples:
     /// Write dead letters back to the topic they came from
     ///
     /// Each goes, with the key, the value and the headers that it had before it became a dead letter, to the topic that its
-    /// header turbine_dlq_source_topic names, or to --to, and there to the partition that murmur2 of its key gives at the
+    /// header `turbine_dlq_source_topic` names, or to --to, and there to the partition that murmur2 of its key gives at the
     /// topic's count of today; records without a key are spread. Its time is that of the replay. Records that are dead-lettered again
     /// while it runs are not replayed again.
     ///

@@ -10,7 +10,6 @@ pub mod rules;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -279,7 +278,7 @@ impl ColdPanes for Store {
         &self,
         from: &[u8],
         to: Option<&[u8]>,
-        show: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        show: &mut turbine_engine::ShowPane<'_>,
     ) -> Result<(), Broken> {
         self.read()?;
         for (key, value) in self.entries.range(from.to_vec()..) {

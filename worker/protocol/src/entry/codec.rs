@@ -208,7 +208,10 @@ mod tests {
         }
     }
 
-    fn shown(entry: &StoredEntry<'_>) -> Option<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
+    type Owned = (Vec<u8>, Option<Vec<u8>>);
+    type Borrowed<'a> = (&'a [u8], Option<&'a [u8]>);
+
+    fn shown(entry: &StoredEntry<'_>) -> Option<Vec<Owned>> {
         let mut all = Vec::new();
         entry
             .changes::<Infallible>(|key, value| {
@@ -269,7 +272,7 @@ mod tests {
     #[test]
     fn no_two_entries_have_one_form() {
         let (empty, ab, a, b, c) = (&b""[..], &b"ab"[..], &b"a"[..], &b"b"[..], &b"c"[..]);
-        let alike: [&[(&[u8], Option<&[u8]>)]; 7] = [
+        let alike: [&[Borrowed<'_>]; 7] = [
             &[],
             &[(ab, Some(c))],
             &[(a, Some(b"bc"))],

@@ -167,7 +167,7 @@ impl Scope {
                 }
                 self.starter().begin(world, slot)
             }
-            Happens::SyncCancel(slot) => self.starter().cancelled(world, slot),
+            Happens::SyncCancel(slot) => Starter::cancelled(world, slot),
             Happens::Fold(slot) => world.fold(slot, self.records),
             Happens::Act(slot, Event::Transaction(event), effect) => {
                 world.transact(slot, event, effect, self.broken)

@@ -1,7 +1,12 @@
 //! Every world that a task, its volume, the broker and another life of the task can come to, whatever fails, crashes or
 //! comes back whenever. What is decided in them is decided by the crate's own functions.
 
-#![allow(clippy::unwrap_used, clippy::struct_excessive_bools)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::struct_excessive_bools,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, tells what it covered, and a world is made of flags"
+)]
 
 mod broker;
 mod checked;

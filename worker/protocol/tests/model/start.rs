@@ -220,7 +220,7 @@ impl Starter {
     }
 
     /// The cancel record is durable: its number may be given anew.
-    pub(crate) fn cancelled(&self, world: &mut World, slot: usize) -> Option<()> {
+    pub(crate) fn cancelled(world: &mut World, slot: usize) -> Option<()> {
         let (phase, volume, _) = world.parts(slot)?;
         let Phase::Cancelling(run) = *phase else {
             return None;

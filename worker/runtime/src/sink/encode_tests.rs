@@ -179,11 +179,11 @@ proptest! {
         )
     ) {
         let table = table(vec![
-            ("us\"er", Arc::new(StringArray::from_iter(rows.iter().map(|row| row.0.clone()))) as _),
-            ("n", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.1))) as _),
-            ("x", Arc::new(Float64Array::from_iter(rows.iter().map(|row| row.2))) as _),
-            ("ok", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| row.3))) as _),
-            ("last", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.4))) as _),
+            ("us\"er", Arc::new(rows.iter().map(|row| row.0.clone()).collect::<StringArray>()) as _),
+            ("n", Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()) as _),
+            ("x", Arc::new(rows.iter().map(|row| row.2).collect::<Float64Array>()) as _),
+            ("ok", Arc::new(rows.iter().map(|row| row.3).collect::<BooleanArray>()) as _),
+            ("last", Arc::new(rows.iter().map(|row| row.4).collect::<Int64Array>()) as _),
         ]);
         let subscription = subscription(Some("last"));
         let encoder = ResultEncoder::new(&subscription, &subscription.windows[0]);

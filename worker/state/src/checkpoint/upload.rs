@@ -130,6 +130,7 @@ pub(crate) async fn save(
         positions,
         frontier,
         by_transaction,
+        cleanly_stopped: _,
         clocks: _,
     } = &meta.progress;
     let manifest = Manifest {

@@ -65,6 +65,7 @@ pub(super) fn meta(entry: i64) -> CheckpointMeta {
             }],
             frontier: Frontier(Some(entry * 1000)),
             by_transaction: false,
+            cleanly_stopped: false,
             clocks: Vec::new(),
         },
         made_at_ms: entry * 60_000,
