@@ -163,9 +163,9 @@ impl Admin {
     ) -> Result<(), KafkaError> {
         let left = || deadline.saturating_duration_since(Instant::now());
         for broker in self.brokers(left())? {
-            let client = OneBroker::open(self, &broker)?;
             let mut said: Option<String> = None;
             loop {
+                let client = OneBroker::open(self, &broker)?;
                 match client.partitions(topic, left().min(ONE_QUESTION)) {
                     Ok(Some(seen)) if seen == count => break,
                     Ok(Some(other)) => said = Some(format!("answers {}", other.get())),
@@ -260,8 +260,8 @@ pub(super) fn no_answer(doing: &Doing<'_>) -> KafkaError {
     }
 }
 
-/// A client that knows one broker's address only. It may learn of the others from the first
-/// answer, so each answer is taken only if that broker gave it.
+/// A client that knows one broker's address only, for one question: from its answer the client learns of the others and may ask
+/// them next. So an answer is taken only if that broker gave it.
 struct OneBroker<'a> {
     admin: &'a Admin,
     reader: BaseConsumer<Context>,
@@ -285,7 +285,7 @@ impl<'a> OneBroker<'a> {
     }
 
     fn partitions(
-        &self,
+        self,
         topic: &TopicName,
         timeout: Duration,
     ) -> Result<Option<RawPartitionCount>, KafkaError> {
