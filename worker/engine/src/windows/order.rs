@@ -5,6 +5,9 @@ use std::ops::Range;
 use super::panes::Panes;
 use super::slices::{SLICES, Slice};
 
+/// A slice, and the places of its panes.
+pub(crate) type Run = (Slice, Range<usize>);
+
 /// Below this many panes nothing is gained by sorting over prefixes.
 const SMALL: usize = 16;
 
@@ -89,7 +92,7 @@ impl Order {
     }
 
     /// All panes, each slice sorted.
-    pub(crate) fn runs(mut self, of: &Panes) -> (Vec<usize>, Vec<(Slice, Range<usize>)>) {
+    pub(crate) fn runs(mut self, of: &Panes) -> (Vec<usize>, Vec<Run>) {
         self.sort_runs(of, self.runs.len());
         let runs = (0..self.runs.len())
             .map(|run| (self.runs[run].0, self.range(run)))
