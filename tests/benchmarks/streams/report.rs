@@ -28,13 +28,19 @@ pub(super) fn table(legs: &[(u64, Leg, Figures)], options: &Options) -> Result<(
             .collect();
         let spread =
             |of: fn(&Figures) -> f64| Spread::of(alike.iter().map(|each| of(each)).collect());
+        // a leg may be too short for one
+        let slopes: Vec<f64> = alike.iter().filter_map(|each| each.warm).collect();
+        let warm = if slopes.is_empty() {
+            "-".to_owned()
+        } else {
+            format!("{:.0}", Spread::of(slopes))
+        };
         say(&format!(
-            "| {keys} | {}, {} ms | {} | {:.0} | {:.0} | {:.0} | {:.1} s | {:.0} MiB | {} |",
+            "| {keys} | {}, {} ms | {} | {:.0} | {warm} | {:.0} | {:.1} s | {:.0} MiB | {} |",
             leg.guarantee,
             leg.commit_interval_ms,
             leg.system,
             spread(Figures::per_cpu_second),
-            spread(|figures| figures.warm.unwrap_or(f64::NAN)),
             spread(Figures::per_second),
             spread(|figures| figures.broker_cpu_seconds),
             spread(|figures| figures.used.peak_mib),
