@@ -61,7 +61,37 @@ pub struct TaskStatus {
     /// The first such record, while the verdict stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misplaced_first: Option<MisplacedRecord>,
+    /// How much of a checkpoint is brought back, while one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_percent: Option<u8>,
+    /// How its checkpoints stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<TaskCheckpoint>,
     pub halt: Option<TaskHalt>,
+}
+
+/// How the checkpoints of a task stand, as far as its worker knows.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskCheckpoint {
+    /// The newest one; none if none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastCheckpoint>,
+    /// Why the last try did not end well; none once one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A checkpoint that is there.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct LastCheckpoint {
+    /// Its number, by which its manifest is named.
+    pub number: u64,
+    /// Epoch milliseconds.
+    pub made_at_ms: i64,
+    /// Of all its files.
+    pub bytes: u64,
 }
 
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]

@@ -92,6 +92,8 @@ async fn status(
             placement: Verdict::Unknown,
             misplaced: 0,
             misplaced_first: None,
+            restored_percent: None,
+            checkpoint: None,
             halt: None,
         };
         document.tasks.iter().map(run).collect()

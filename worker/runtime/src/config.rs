@@ -1,11 +1,16 @@
 //! What a worker reads at its start: the compiled app, the secrets, the token.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use turbine_crds::app::SaslMechanism;
-use turbine_crds::compiled::{CompiledApp, CompiledKafka, KafkaSecretFile};
+use turbine_crds::compiled::{
+    CheckpointSecretFile, CompiledApp, CompiledCheckpoints, CompiledKafka, KafkaSecretFile,
+};
 use turbine_kafka::{ClientCertificate, KafkaError, KafkaSettings, Mechanism, Sasl, Secret, Tls};
+use turbine_protocol::AppId;
+use turbine_state::checkpoint::{CheckpointSettings, Destination, S3Bucket, S3Credentials};
 
 /// Something that cannot be read at the start.
 #[derive(Debug, Error)]
@@ -111,4 +116,36 @@ pub fn kafka_settings(kafka: &CompiledKafka, secrets: &Path) -> Result<KafkaSett
         sasl,
         kafka.properties.clone(),
     )?)
+}
+
+/// Where the app's checkpoints go, with the credentials from files in `secrets`.
+#[must_use]
+pub fn checkpoint_settings(
+    checkpoints: &CompiledCheckpoints,
+    app: &AppId,
+    secrets: &Path,
+) -> CheckpointSettings {
+    let secret = |file: CheckpointSecretFile| secrets.join(file.as_ref());
+    let retain = usize::try_from(checkpoints.retain).unwrap_or(usize::MAX);
+    CheckpointSettings {
+        retain: NonZeroUsize::new(retain).unwrap_or(NonZeroUsize::MIN),
+        destination: match &checkpoints.s3 {
+            None => Destination::Volume,
+            Some(s3) => Destination::S3 {
+                bucket: S3Bucket {
+                    bucket: s3.bucket.clone(),
+                    region: s3.region.clone(),
+                    endpoint: s3.endpoint.clone(),
+                    prefix: s3.prefix.clone(),
+                    path_style: s3.path_style,
+                    credentials: s3.credentials.then(|| S3Credentials {
+                        access_key_id: secret(CheckpointSecretFile::AccessKeyId),
+                        secret_access_key: secret(CheckpointSecretFile::SecretAccessKey),
+                        session_token: secret(CheckpointSecretFile::SessionToken),
+                    }),
+                },
+                app: app.clone(),
+            },
+        },
+    }
 }

@@ -18,6 +18,7 @@ use turbine_protocol::names::NameError;
 use turbine_protocol::start::OnForeign;
 use turbine_protocol::{AppId, Task};
 use turbine_state::StateVolume;
+use turbine_state::checkpoint::Checkpointer;
 
 use crate::clock::Clock;
 use crate::control::assignment::{
@@ -47,6 +48,8 @@ pub struct WorkerConfig {
     pub counts: Option<Arc<dyn PartitionCounts>>,
     /// Where state lies.
     pub volume: StateVolume,
+    /// Copies of state. How often they are made is said by the app.
+    pub checkpointer: Checkpointer,
     /// What to do with another lineage's leavings.
     pub on_foreign: OnForeign,
     /// How long tasks may take to stop before their outputs are given up.
@@ -478,6 +481,9 @@ impl Worker {
             counts: Arc::clone(&self.counts),
             queues: self.config.memory.queues(assignment.tasks.len()),
             volume: self.config.volume.clone(),
+            checkpointer: self.config.checkpointer.clone(),
+            checkpoint_interval: Duration::from_millis(self.config.app.checkpoints.interval_ms),
+            stop_patience: self.config.stop_patience,
             marking: Arc::clone(&self.marking),
             limits: Limits {
                 commit_records: self.config.limits.commit_records.min(

@@ -13,82 +13,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Bed, TestClock, app, eventually, value};
+use common::{
+    Bed, MINUTE, T0, TestClock, app, borrowed, clock, events, eventually, last_results, ledger,
+    recent, ticking, value,
+};
 use rstest::rstest;
 use serde_json::{Value, json};
 use turbine_crds::control::TaskState;
 use turbine_runtime::clock::SystemClock;
 use turbine_runtime::worker::Drained;
-
-/// A moment at the begin of a minute.
-const T0: i64 = 1_800_000_000_000;
-const MINUTE: i64 = 60_000;
-
-fn clock() -> Arc<TestClock> {
-    TestClock::at(T0 + 60 * MINUTE)
-}
-
-fn ticking() -> Arc<SystemClock> {
-    Arc::new(SystemClock::default())
-}
-
-/// Times of the present, for tests in which the machine's clock runs.
-fn recent() -> i64 {
-    let now = jiff::Timestamp::now().as_millisecond();
-    now - now % MINUTE - 60 * MINUTE
-}
-
-/// Out of order by up to 90 seconds, over several minutes and users.
-fn events(from: i64, count: i64) -> Vec<(String, i64, i64)> {
-    (0..count)
-        .map(|at| {
-            let jitter = (at * 7_919) % 90_000;
-            (
-                format!("user-{}", (at * 31) % 17),
-                at % 100 - 20,
-                from + at * 400 - jitter,
-            )
-        })
-        .collect()
-}
-
-fn borrowed(events: &[(String, i64, i64)]) -> Vec<(&str, i64, i64)> {
-    events
-        .iter()
-        .map(|(user, amount, ts)| (user.as_str(), *amount, *ts))
-        .collect()
-}
-
-type Sums = BTreeMap<(String, i64), (i64, i64)>;
-
-/// What a person with a ledger would say: sum and number per user and minute.
-fn ledger(events: &[(String, i64, i64)]) -> Sums {
-    let mut sums = Sums::new();
-    for (user, amount, ts) in events {
-        let sum = sums
-            .entry((user.clone(), ts.div_euclid(MINUTE) * MINUTE))
-            .or_default();
-        sum.0 += amount;
-        sum.1 += 1;
-    }
-    sums
-}
-
-/// The last result of each key and window.
-fn last_results(results: &[Value]) -> Sums {
-    results
-        .iter()
-        .map(|row| {
-            let number = |name: &str| row[name].as_i64().unwrap();
-            assert_eq!(number("window_end_ms"), number("window_start_ms") + MINUTE);
-            let key = (
-                row["user"].as_str().unwrap().to_owned(),
-                number("window_start_ms"),
-            );
-            (key, (number("total"), number("n")))
-        })
-        .collect()
-}
 
 #[test]
 fn results_do_not_depend_on_the_batch_size() {

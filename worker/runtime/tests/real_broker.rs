@@ -35,6 +35,7 @@ use turbine_runtime::clock::SystemClock;
 use turbine_runtime::memory::Memory;
 use turbine_runtime::task::Limits;
 use turbine_runtime::worker::{Manager, Worker, WorkerConfig};
+use turbine_state::checkpoint::{CheckpointSettings, Checkpointer};
 use turbine_state::{StateBudget, StateVolume};
 
 const MINUTE: i64 = 60_000;
@@ -167,13 +168,15 @@ impl Bed {
         subscription["dlq"] = json!(self.name("dead"));
         change(&mut app);
         let budget = StateBudget::new(64 << 20, 12).unwrap();
+        let volume = self.folder.path().join("state");
         let config = WorkerConfig {
             app: serde_json::from_value(app).unwrap(),
             pod: "a-0".to_owned(),
             kafka: user.clone(),
             memory: Memory::of(512 << 20),
             counts: None,
-            volume: StateVolume::open(&self.folder.path().join("state"), budget).unwrap(),
+            checkpointer: Checkpointer::open(&CheckpointSettings::default(), &volume).unwrap(),
+            volume: StateVolume::open(&volume, budget).unwrap(),
             on_foreign: OnForeign::Refuse,
             stop_patience: Duration::from_secs(10),
             limits: Limits {

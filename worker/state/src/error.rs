@@ -210,6 +210,10 @@ pub(crate) fn rocks(what: &'static str, path: &Path, error: &rocksdb::Error) -> 
         return full(&path);
     }
     match error.kind() {
+        // A file that the store names is gone.
+        rocksdb::ErrorKind::IOError if lower.contains("no such file or directory") => {
+            StateError::Damaged { path, detail }
+        }
         rocksdb::ErrorKind::Corruption => StateError::Damaged { path, detail },
         _ => StateError::Io { what, path, detail },
     }

@@ -8,6 +8,7 @@ pub mod checkpoint;
 mod error;
 mod files;
 mod journal;
+mod restored;
 mod rows;
 mod store;
 mod task_state;
@@ -15,6 +16,7 @@ mod volume;
 
 pub use budget::{BudgetTooSmall, StateBudget};
 pub use error::StateError;
+pub use restored::RestoredStore;
 pub use store::TaskStore;
 pub use task_state::{Progress, Show, StateSizes, TaskState, Visit};
 pub use volume::{FoundStore, MARKER_FILE, StateVolume};

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use turbine_protocol::{EntryChecksum, EntryNumber, Frontier, Position, StoreIdentity};
 
 use crate::budget::StateBudget;
+use crate::checkpoint::{Checkpointer, Snapshot};
 use crate::error::{StateError, rocks};
 use crate::journal::Life;
 use crate::task_state::{Progress, Show, Visit};
@@ -60,6 +61,8 @@ pub(crate) struct Header {
 pub(crate) struct Filling<'a> {
     rows: &'a Rows,
     batch: WriteBatch,
+    /// One write, however large: nothing else could write the rows again after a crash.
+    whole: bool,
 }
 
 impl Rows {
@@ -84,9 +87,7 @@ impl Rows {
         let life = rows
             .read_own::<u64>(LIFE)?
             .ok_or_else(|| rows.damaged("it does not say which records of the journal are its"))?;
-        let progress = rows
-            .progress()?
-            .ok_or_else(|| rows.damaged("it does not say how far it came"))?;
+        let progress = rows.reach()?;
         let header = Header {
             identity,
             life: Life(life),
@@ -246,7 +247,27 @@ impl Rows {
         Filling {
             rows: self,
             batch: WriteBatch::default(),
+            whole: false,
         }
+    }
+
+    /// As [`Self::fill`], all or nothing.
+    pub(crate) fn fill_whole(&self) -> Filling<'_> {
+        Filling {
+            whole: true,
+            ..self.fill()
+        }
+    }
+
+    /// How far the rows in the files reach.
+    pub(crate) fn reach(&self) -> Result<Progress, StateError> {
+        self.progress()?
+            .ok_or_else(|| self.damaged("it does not say how far it came"))
+    }
+
+    /// Takes a moment of the files.
+    pub(crate) fn snapshot(&self, checkpointer: &Checkpointer) -> Result<Snapshot, StateError> {
+        checkpointer.snapshot(&self.db)
     }
 
     /// Keys and values of a range, in the order of the keys, until `visit` breaks.
@@ -327,10 +348,17 @@ impl Filling<'_> {
     }
 
     fn write_if_full(&mut self) -> Result<(), StateError> {
-        if self.batch.len() >= BATCH_ROWS {
+        if self.batch.len() >= BATCH_ROWS && !self.whole {
             self.rows.write(&self.batch)?;
             self.batch.clear();
         }
+        Ok(())
+    }
+
+    /// Records of the journal belong to the store by this from now on.
+    pub(crate) fn begin_life(&mut self, life: Life) -> Result<(), StateError> {
+        let own = self.rows.own()?;
+        self.batch.put_cf(own, LIFE, self.rows.encode(&life.0)?);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use turbine_protocol::{
 };
 
 use crate::budget::StateBudget;
+use crate::checkpoint::{CheckpointMeta, Checkpointer, Snapshot};
 use crate::error::StateError;
 use crate::journal::{Draft, Journal, Life, RecordRef};
 use crate::rows::{Filling, Header, Rows};
@@ -404,6 +405,58 @@ impl TaskState for TaskStore {
         filling.finish(&self.progress)?;
         self.saved = self.progress.number;
         self.journal.release(self.life, self.saved)
+    }
+
+    fn snapshot(
+        &self,
+        checkpointer: &Checkpointer,
+        made_at_ms: i64,
+    ) -> Result<(Snapshot, CheckpointMeta), StateError> {
+        let snapshot = self.rows.snapshot(checkpointer)?;
+        let meta = CheckpointMeta {
+            identity: self.identity.clone(),
+            progress: self.rows.reach()?,
+            made_at_ms,
+        };
+        Ok((snapshot, meta))
+    }
+
+    fn branch(&mut self) -> Result<(), StateError> {
+        if self.prepared.is_some() || self.saved != self.progress.number {
+            return Err(StateError::OutOfOrder {
+                last: self.saved,
+                given: self.progress.number,
+            });
+        }
+        let progress = self.progress.clone();
+        self.rebase(&progress, &[], &mut std::iter::empty())
+    }
+
+    fn rebase(
+        &mut self,
+        progress: &Progress,
+        dead: &[Range<&[u8]>],
+        puts: &mut dyn Iterator<Item = (&[u8], &[u8])>,
+    ) -> Result<(), StateError> {
+        let progress = Progress {
+            cleanly_stopped: false,
+            ..progress.clone()
+        };
+        let life = Life(rand::random());
+        let mut filling = self.rows.fill_whole();
+        for range in dead {
+            filling.remove(range)?;
+        }
+        for (key, value) in puts {
+            filling.put(key, Some(value))?;
+        }
+        filling.begin_life(life)?;
+        filling.finish(&progress)?;
+        self.life = life;
+        self.prepared = None;
+        self.saved = progress.number;
+        self.progress = progress;
+        forget_former(&self.journal, &self.identity, life)
     }
 
     fn wants_saved(&self) -> bool {

@@ -6,6 +6,7 @@ use turbine_protocol::{
     Entry, EntryChecksum, EntryNumber, Frontier, Position, Receipt, StoreIdentity,
 };
 
+use crate::checkpoint::{CheckpointMeta, Checkpointer, Snapshot};
 use crate::error::StateError;
 
 /// How far a store came.
@@ -128,6 +129,36 @@ pub trait TaskState: Send {
     /// If they cannot be written, or an entry is prepared: its changes do not count.
     fn save(
         &mut self,
+        dead: &[Range<&[u8]>],
+        puts: &mut dyn Iterator<Item = (&[u8], &[u8])>,
+    ) -> Result<(), StateError>;
+
+    /// A moment of the store's own files, which is that of the last [`TaskState::save`], made at this time (milliseconds since
+    /// the Unix epoch).
+    ///
+    /// # Errors
+    /// If it cannot be taken.
+    fn snapshot(
+        &self,
+        checkpointer: &Checkpointer,
+        made_at_ms: i64,
+    ) -> Result<(Snapshot, CheckpointMeta), StateError>;
+
+    /// What is committed from here on is another history than the one that went on from here before: records of that one,
+    /// wherever a journal still has them, are never taken in again.
+    ///
+    /// # Errors
+    /// If it cannot be written, or an entry is prepared.
+    fn branch(&mut self) -> Result<(), StateError>;
+
+    /// As [`TaskState::save`] and [`TaskState::branch`], whole or not at all, of changes that were not committed: the state
+    /// then stands where `progress` says. What was prepared is passed over.
+    ///
+    /// # Errors
+    /// If it cannot be written. What is stored is then as it was.
+    fn rebase(
+        &mut self,
+        progress: &Progress,
         dead: &[Range<&[u8]>],
         puts: &mut dyn Iterator<Item = (&[u8], &[u8])>,
     ) -> Result<(), StateError>;

@@ -29,7 +29,7 @@ const PROBE_FILE: &str = ".turbine-write-probe";
 #[derive(Debug, Clone)]
 pub struct StateVolume {
     root: PathBuf,
-    budget: StateBudget,
+    pub(crate) budget: StateBudget,
     /// Opened by the first who needs a store: whoever only reads the marker takes no lock.
     journal: Arc<Mutex<Option<Arc<Journal>>>>,
 }
@@ -157,15 +157,18 @@ impl StateVolume {
             .join(epoch.to_string())
     }
 
-    fn journal(&self) -> Result<Arc<Journal>, StateError> {
+    pub(crate) fn journal(&self) -> Result<Arc<Journal>, StateError> {
         // The lock is held while the journal is read: a second opening would find it in use.
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(journal) = &*journal {
             return Ok(Arc::clone(journal));
         }
         let opened = Arc::new(Journal::open(&self.root, self.journal_limits())?);
-        // Records of stores that were removed would keep their segments for ever.
-        opened.forget(|_, task, epoch| !self.store_path(task, epoch).exists())?;
+        // Records of stores that were removed would keep their segments for ever. A store that was lost is another matter:
+        // they bring its checkpoint up to date.
+        opened.forget(|_, task, epoch| {
+            !self.store_path(task, epoch).exists() && !self.may_be_restored(task, epoch)
+        })?;
         *journal = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -178,7 +181,7 @@ impl StateVolume {
         }
     }
 
-    fn path_of(&self, identity: &StoreIdentity) -> PathBuf {
+    pub(crate) fn path_of(&self, identity: &StoreIdentity) -> PathBuf {
         self.store_path(&identity.task(), identity.store_epoch)
     }
 
@@ -309,7 +312,7 @@ fn folders<T: FromStr>(folder: &Path) -> Result<Vec<T>, StateError> {
     read().map_err(|error| io("read", folder, &error))
 }
 
-fn remove(folder: &Path) -> io::Result<()> {
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

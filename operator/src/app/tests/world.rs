@@ -294,6 +294,8 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
                 placement: Verdict::Unknown,
                 misplaced: 0,
                 misplaced_first: None,
+                restored_percent: None,
+                checkpoint: None,
                 halt: None,
             })
             .collect(),

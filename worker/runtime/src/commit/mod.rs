@@ -1,5 +1,6 @@
 //! The commit of a task: each act of the protocol's machines, in its order.
 
+mod checkpoint;
 mod transaction;
 
 use std::ops::Range;
@@ -12,6 +13,7 @@ use turbine_protocol::{
 };
 use turbine_state::{StateError, TaskState};
 
+pub(crate) use self::checkpoint::Checkpoints;
 use crate::control::metrics::Level;
 use crate::control::status::Step;
 use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError};
@@ -20,9 +22,6 @@ use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError};
 const FLUSH_SLICE: Duration = Duration::from_secs(1);
 /// Wait before an offset commit is tried again.
 const OFFSET_RETRY: Duration = Duration::from_millis(500);
-
-/// How often a task saves.
-pub(crate) const SAVE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The last save.
 #[derive(Debug, Clone, Copy)]
@@ -203,7 +202,7 @@ impl Life<'_> {
             return Ok(());
         }
         let age = self.setup.clock.monotonic().saturating_sub(self.saved.at);
-        if age >= SAVE_INTERVAL || self.store.wants_saved() {
+        if age >= self.setup.checkpoint_interval || self.store.wants_saved() {
             self.save()?;
         }
         Ok(())

@@ -134,6 +134,8 @@ mod tests {
                 placement: Verdict::Unknown,
                 misplaced: 0,
                 misplaced_first: None,
+                restored_percent: None,
+                checkpoint: None,
                 halt,
             },
             step: Step::Acknowledging,

@@ -195,6 +195,14 @@ families! {
     state_memtables: Family<TaskLabels, Level> = "turbine_state_memtable_bytes", "Memory of the store's write buffers";
     state_compaction: Family<TaskLabels, Level> = "turbine_state_pending_compaction_bytes", "What the store has still to rewrite, estimated";
     state_journal: Family<TaskLabels, Level> = "turbine_state_journal_bytes", "Size of the journal that the pod's tasks share, as this task saw it last";
+    checkpoint_number: Family<TaskLabels, Level> = "turbine_checkpoint_number", "Number of the newest checkpoint";
+    checkpoint_age: Family<TaskLabels, Level> = "turbine_checkpoint_age", "Since the newest checkpoint was made; since the task started if none is known", Unit::Seconds;
+    checkpoint_bytes: Family<TaskLabels, Level> = "turbine_checkpoint_size_bytes", "Size of the newest checkpoint";
+    checkpoint_failing: Family<TaskLabels, Level> = "turbine_checkpoint_failing", "1 if the last try to make a checkpoint failed";
+    checkpoint_failures: Family<TaskLabels, Count> = "turbine_checkpoint_failures", "Checkpoints that could not be made";
+    checkpoint_restores: Family<TaskLabels, Count> = "turbine_checkpoint_restores", "Stores that were brought back from a checkpoint";
+    checkpoint_restored: Family<TaskLabels, Level> = "turbine_checkpoint_restored_percent", "How much of a checkpoint is brought back; 100 when it is, 0 if none was needed";
+    damaged_stores: Family<TaskLabels, Count> = "turbine_state_damaged_stores", "Damaged stores that were moved aside for a checkpoint";
     evicted: Family<TaskLabels, Count> = "turbine_state_evicted_panes", "Panes that left memory for want of room; they are read again when needed";
     live_bytes: Family<TaskLabels, Level> = "turbine_state_live_bytes", "Memory of the panes that are in it, estimated";
     active_windows: Family<TaskLabels, Level> = "turbine_active_windows", "Open windows";
@@ -284,6 +292,14 @@ impl Metrics {
             state_memtables: self.state_memtables.get_or_create(&labels).clone(),
             state_compaction: self.state_compaction.get_or_create(&labels).clone(),
             state_journal: self.state_journal.get_or_create(&labels).clone(),
+            checkpoint_number: self.checkpoint_number.get_or_create(&labels).clone(),
+            checkpoint_age: self.checkpoint_age.get_or_create(&labels).clone(),
+            checkpoint_bytes: self.checkpoint_bytes.get_or_create(&labels).clone(),
+            checkpoint_failing: self.checkpoint_failing.get_or_create(&labels).clone(),
+            checkpoint_failures: self.checkpoint_failures.get_or_create(&labels).clone(),
+            checkpoint_restores: self.checkpoint_restores.get_or_create(&labels).clone(),
+            checkpoint_restored: self.checkpoint_restored.get_or_create(&labels).clone(),
+            damaged_stores: self.damaged_stores.get_or_create(&labels).clone(),
             evicted: self.evicted.get_or_create(&labels).clone(),
             live_bytes: self.live_bytes.get_or_create(&labels).clone(),
             active_windows: self.active_windows.get_or_create(&labels).clone(),
@@ -334,6 +350,11 @@ impl Metrics {
             &self.state_memtables,
             &self.state_compaction,
             &self.state_journal,
+            &self.checkpoint_number,
+            &self.checkpoint_age,
+            &self.checkpoint_bytes,
+            &self.checkpoint_failing,
+            &self.checkpoint_restored,
             &self.live_bytes,
             &self.active_windows,
             &self.open_panes,
@@ -379,6 +400,14 @@ pub struct TaskMetrics {
     pub(crate) state_memtables: Level,
     pub(crate) state_compaction: Level,
     pub(crate) state_journal: Level,
+    pub(crate) checkpoint_number: Level,
+    pub(crate) checkpoint_age: Level,
+    pub(crate) checkpoint_bytes: Level,
+    pub(crate) checkpoint_failing: Level,
+    pub(crate) checkpoint_failures: Count,
+    pub(crate) checkpoint_restores: Count,
+    pub(crate) checkpoint_restored: Level,
+    pub(crate) damaged_stores: Count,
     pub(crate) evicted: Count,
     pub(crate) live_bytes: Level,
     pub(crate) active_windows: Level,

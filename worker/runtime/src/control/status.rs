@@ -31,6 +31,12 @@ pub enum Step {
     /// Committing the group's offset.
     #[strum(serialize = "committing offsets")]
     Committing,
+    /// Bringing back a checkpoint.
+    #[strum(serialize = "restoring a checkpoint")]
+    Restoring,
+    /// Waiting until the last checkpoint is there.
+    #[strum(serialize = "waiting for the last checkpoint")]
+    Checkpointing,
     /// Looking through the store for keys of other partitions.
     #[strum(serialize = "looking through the store")]
     Looking,
@@ -85,6 +91,8 @@ impl TaskCell {
             placement: Verdict::Unknown,
             misplaced: 0,
             misplaced_first: None,
+            restored_percent: None,
+            checkpoint: None,
             halt: None,
         };
         let moved = clock.monotonic();

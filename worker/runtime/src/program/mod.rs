@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use turbine_crds::assignment::{ASSIGNMENT_DIR, ASSIGNMENT_FILE};
 use turbine_crds::compiled::{
-    COMPILED_APP_DIR, COMPILED_APP_FILE, CONTROL_PORT, CONTROL_TOKEN_DIR, KAFKA_SECRET_DIR,
-    STATE_DIR,
+    CHECKPOINT_SECRET_DIR, COMPILED_APP_DIR, COMPILED_APP_FILE, CONTROL_PORT, CONTROL_TOKEN_DIR,
+    KAFKA_SECRET_DIR, STATE_DIR,
 };
 use turbine_crds::quantity::Quantity;
 
@@ -55,6 +55,9 @@ pub(crate) struct ServeArguments {
     /// Folder of the Kafka secrets.
     #[arg(long, env = "TURBINE_KAFKA_SECRETS", default_value = KAFKA_SECRET_DIR)]
     pub(crate) kafka_secrets: PathBuf,
+    /// Folder of the credentials of the checkpoints' store, with the file names that pods have.
+    #[arg(long, env = "TURBINE_CHECKPOINT_SECRETS", default_value = CHECKPOINT_SECRET_DIR)]
+    pub(crate) checkpoint_secrets: PathBuf,
     /// The control API's token.
     #[arg(long, env = "TURBINE_TOKEN_FILE", default_value_os_t = PathBuf::from(format!("{CONTROL_TOKEN_DIR}/token")))]
     pub(crate) token_file: PathBuf,
@@ -119,6 +122,9 @@ pub(crate) struct RunArguments {
     /// Folder of the Kafka secrets, with the file names that pods have.
     #[arg(long, default_value = KAFKA_SECRET_DIR)]
     pub(crate) kafka_secrets: PathBuf,
+    /// Folder of the credentials of the checkpoints' store, with the file names that pods have.
+    #[arg(long, default_value = CHECKPOINT_SECRET_DIR)]
+    pub(crate) checkpoint_secrets: PathBuf,
     /// Address of the control API; by default a free local port.
     #[arg(long, default_value_t = SocketAddr::from(([127, 0, 0, 1], 0)))]
     pub(crate) listen: SocketAddr,

@@ -82,6 +82,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
         app,
         kafka,
         state_dir: &state_dir,
+        checkpoint_secrets: &arguments.checkpoint_secrets,
         pod: LOCAL_POD,
         stop_patience: Duration::from_secs(20),
         batch_records: arguments.batch_records,

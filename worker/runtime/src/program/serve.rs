@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use turbine_crds::app::OnRecreate;
 use turbine_crds::compiled::CompiledApp;
 use turbine_kafka::KafkaSettings;
+use turbine_protocol::Fault as _;
 use turbine_protocol::start::OnForeign;
+use turbine_state::checkpoint::Checkpointer;
 use turbine_state::{StateBudget, StateVolume};
 
 use super::usage::memory_limit;
@@ -36,6 +38,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<ExitCode, Fatal> {
         app,
         kafka,
         state_dir: &arguments.state_dir,
+        checkpoint_secrets: &arguments.checkpoint_secrets,
         pod: &arguments.pod,
         stop_patience: Duration::from_secs(arguments.stop_patience),
         batch_records: arguments.batch_records,
@@ -49,6 +52,7 @@ pub(super) struct Start<'a> {
     pub(super) app: CompiledApp,
     pub(super) kafka: KafkaSettings,
     pub(super) state_dir: &'a Path,
+    pub(super) checkpoint_secrets: &'a Path,
     pub(super) pod: &'a str,
     pub(super) stop_patience: Duration,
     pub(super) batch_records: u32,
@@ -58,6 +62,13 @@ pub(super) struct Start<'a> {
 pub(super) fn start(start: Start<'_>) -> Result<(Arc<Worker>, Manager), Fatal> {
     let budget = StateBudget::new(start.memory.stores(), STORES)?;
     let volume = StateVolume::open(start.state_dir, budget)?;
+    let settings = config::checkpoint_settings(
+        &start.app.checkpoints,
+        &start.app.app_id.parse()?,
+        start.checkpoint_secrets,
+    );
+    let checkpointer = Checkpointer::open(&settings, start.state_dir)?;
+    check(checkpointer.clone())?;
     let on_foreign = match start.app.on_recreate {
         // The operator has deleted the volumes; the offsets at the broker are what is left.
         OnRecreate::Discard => OnForeign::Discard,
@@ -70,6 +81,7 @@ pub(super) fn start(start: Start<'_>) -> Result<(Arc<Worker>, Manager), Fatal> {
         memory: start.memory,
         counts: None,
         volume,
+        checkpointer,
         on_foreign,
         stop_patience: start.stop_patience,
         limits: Limits {
@@ -78,6 +90,22 @@ pub(super) fn start(start: Start<'_>) -> Result<(Arc<Worker>, Manager), Fatal> {
         },
         clock: Arc::new(SystemClock::default()),
     })?)
+}
+
+/// Tries the rights at the place of checkpoints, on the side: what is missing is known before the first checkpoint, and
+/// stops nobody whose state is on the volume.
+fn check(checkpointer: Checkpointer) -> std::io::Result<()> {
+    std::thread::Builder::new()
+        .name("checkpoint-rights".to_owned())
+        .spawn(move || {
+            if let Err(error) = checkpointer.check() {
+                tracing::warn!(
+                    %error, category = %error.category(), reason = error.reason(),
+                    "checkpoints cannot be made as things are"
+                );
+            }
+        })
+        .map(|_| ())
 }
 
 pub(super) fn spawn_watch(worker: &Arc<Worker>, path: std::path::PathBuf) -> std::io::Result<()> {

@@ -9,7 +9,7 @@ use turbine_kafka::{CommitOutcome, KafkaError, OutputProducer, PartitionReader};
 use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::start::{
     BrokerEvidence, Guarantee, Notice, PreparedFate, StartDecision, StartFrom, StartInputs,
-    StoreEvidence, decide,
+    StartRefusal, StoreEvidence, decide,
 };
 use turbine_protocol::{CommittedReceipt, Offset, Position, TopicName, VolumeMarker};
 use turbine_state::{FoundStore, TaskState};
@@ -18,6 +18,7 @@ use super::cold::Cold;
 use super::error::TaskError;
 use super::life::{Life, Parts};
 use super::placement::{count_changed, declared, placement};
+use super::restore::restore as bring_back;
 use super::rights::{check_rights, dead_letter_topic};
 use super::setup::TaskSetup;
 use super::spec::{SpecFault, pipeline_spec};
@@ -58,10 +59,11 @@ pub(super) fn begin<'a>(
         Some(transactions) => transactions.producer(&kafka, setup.queues)?,
         None => OutputProducer::open(&kafka, setup.queues)?,
     };
-    let (store, start, log_end) = find_state(setup, cell, &topic, || match &transactions {
-        Some(transactions) => transactions.take_over(&producer, setup.limits.broker_wait),
-        None => Ok(()),
-    })?;
+    let (store, start, log_end) =
+        find_state(setup, cell, metrics, &topic, || match &transactions {
+            Some(transactions) => transactions.take_over(&producer, setup.limits.broker_wait),
+            None => Ok(()),
+        })?;
 
     let group = setup.group();
     let partition = setup.plan.task.partition;
@@ -226,12 +228,20 @@ fn evidence(
 fn find_state(
     setup: &TaskSetup,
     cell: &TaskCell,
+    metrics: &TaskMetrics,
     topic: &TopicName,
     take_over: impl FnOnce() -> Result<(), KafkaError>,
 ) -> Result<(Box<dyn TaskState>, Offset, Offset), TaskError> {
     let partition = setup.plan.task.partition;
     let identity = setup.identity();
-    let found = setup.volume.find(&identity)?;
+    let mut found = setup.volume.find(&identity)?;
+    if matches!(found, FoundStore::Absent) && may_be_restored(setup, topic)? {
+        mark(setup)?;
+        if bring_back(setup, cell, metrics)?.is_some() {
+            found = setup.volume.find(&identity)?;
+        }
+        cell.enter(Step::Starting);
+    }
     if let FoundStore::Ours(store) = &found {
         of_topic(&**store, topic)?;
     }
@@ -275,11 +285,18 @@ fn find_state(
                 PreparedFate::Cancel => store.cancel_prepared()?,
             }
             match notice {
-                Some(Notice::OlderStore { store, receipt }) => tracing::warn!(
-                    task = %cell.task(), %store, %receipt,
-                    "the store is older than the group's offset: an older copy of the volume; \
-                     results between the two are written a second time"
-                ),
+                Some(Notice::OlderStore {
+                    store: position,
+                    receipt,
+                }) => {
+                    tracing::warn!(
+                        task = %cell.task(), store = %position, %receipt,
+                        "the store is older than the group's offset: an older copy of the volume or a checkpoint; \
+                         results between the two are written a second time"
+                    );
+                    // What it commits now has numbers that were given before.
+                    store.branch()?;
+                }
                 Some(Notice::ReceiptExpired) => tracing::warn!(
                     task = %cell.task(), %offset,
                     "the group's offset is gone; the store was stopped cleanly and goes on"
@@ -310,9 +327,9 @@ fn find_state(
             drop(found);
             mark(setup)?;
             if discard_store {
-                setup
-                    .volume
-                    .discard_store(&setup.plan.task, setup.plan.store_epoch)?;
+                let (task, epoch) = (&setup.plan.task, setup.plan.store_epoch);
+                setup.checkpointer.discard(task, epoch)?;
+                setup.volume.discard_store(task, epoch)?;
             }
             let at = Position {
                 topic: topic.clone(),
@@ -322,6 +339,27 @@ fn find_state(
             let store = setup.volume.create_store(&identity, &[at])?;
             Ok((Box::new(store), offset, log_end))
         }
+    }
+}
+
+/// Whether a checkpoint may take the place of a store that is not there. What must not run at all is refused before.
+fn may_be_restored(setup: &TaskSetup, topic: &TopicName) -> Result<bool, TaskError> {
+    match evidence(setup, topic, StoreEvidence::Absent) {
+        Ok(inputs) => match decide(&inputs) {
+            StartDecision::Refuse(StartRefusal::StateMissing { .. }) => Ok(true),
+            StartDecision::Refuse(refusal) => Err(refusal.into()),
+            StartDecision::Fresh { .. }
+            | StartDecision::Resume { .. }
+            | StartDecision::Replay(_)
+            | StartDecision::Accept(_) => Ok(true),
+        },
+        // What a dead life of ours left pending is ended by taking over.
+        Err(TaskError::Kafka(KafkaError::TimedOut { .. }))
+            if setup.guarantee() == Guarantee::ExactlyOnce =>
+        {
+            Ok(true)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use arrow_schema::ArrowError;
 use thiserror::Error;
 use turbine_crds::control::TaskHalt;
@@ -9,6 +11,7 @@ use turbine_protocol::start::StartRefusal;
 use turbine_protocol::transaction::NoSuchTransactionEdge;
 use turbine_protocol::{Category, Fault, Offset};
 use turbine_state::StateError;
+use turbine_state::checkpoint::CheckpointError;
 
 use super::placement::Growth;
 use super::spec::SpecFault;
@@ -104,6 +107,12 @@ pub enum TaskError {
     /// The volume.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The place of checkpoints, where state is to be brought back from it.
+    #[error(
+        "the volume has no store of this task that can be used, and the checkpoints cannot give one: {0}. It is not begun \
+         without state"
+    )]
+    Checkpoint(CheckpointError),
     /// The rules of a start.
     #[error(transparent)]
     Refused(#[from] StartRefusal),
@@ -160,6 +169,17 @@ impl TaskError {
         matches!(self, Self::State(StateError::SyncFailed { .. }))
     }
 
+    /// The file or folder that was found damaged, if that is the fault.
+    #[must_use]
+    pub fn damage(&self) -> Option<&Path> {
+        match self {
+            Self::State(StateError::Damaged { path, .. })
+            | Self::Batch(PipelineError::Store(StateError::Damaged { path, .. }))
+            | Self::Restore(RestoreError::Store(StateError::Damaged { path, .. })) => Some(path),
+            _ => None,
+        }
+    }
+
     /// What status shows.
     #[must_use]
     pub fn halt(&self) -> TaskHalt {
@@ -203,6 +223,7 @@ impl Fault for TaskError {
             Self::Result(error) | Self::Kafka(error) => error.category(),
             Self::CountUnknown { source, .. } => source.category(),
             Self::State(error) => error.category(),
+            Self::Checkpoint(error) => error.category(),
             Self::Refused(error) => error.category(),
             Self::Restore(error) => of_engine(error.category()),
             Self::Batch(error) => of_engine(error.category()),
@@ -229,6 +250,7 @@ impl Fault for TaskError {
             Self::State(error)
             | Self::Batch(PipelineError::Store(error))
             | Self::Restore(RestoreError::Store(error)) => error.reason(),
+            Self::Checkpoint(error) => error.reason(),
             Self::Refused(error) => error.reason(),
             Self::Spec(_) | Self::Name(_) => "SpecInvalid",
             Self::NoDeadLetterTopic { .. } => "NoDeadLetterTopic",
@@ -248,6 +270,7 @@ impl Fault for TaskError {
             Self::State(error)
             | Self::Batch(PipelineError::Store(error))
             | Self::Restore(RestoreError::Store(error)) => error.passes_by_itself(),
+            Self::Checkpoint(error) => error.passes_by_itself(),
             Self::Refused(error) => error.passes_by_itself(),
             Self::CountUnknown { .. } => true,
             // What made it panic may have been passing; the supervisor counts.

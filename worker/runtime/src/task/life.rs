@@ -14,7 +14,7 @@ use super::error::TaskError;
 use super::placement::Suspects;
 use super::setup::TaskSetup;
 use super::stop::StopSignal;
-use crate::commit::{SAVE_INTERVAL, Saved};
+use crate::commit::{Checkpoints, Saved};
 use crate::control::metrics::TaskMetrics;
 use crate::control::recent::Recent;
 use crate::control::status::{Step, TaskCell};
@@ -129,6 +129,7 @@ pub(crate) struct Life<'a> {
     rates: Rates,
     pub(crate) offset_committed: Duration,
     pub(crate) saved: Saved,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) bad_logged: Option<Duration>,
     log_end: Offset,
     idle_since: Option<Duration>,
@@ -151,7 +152,7 @@ impl<'a> Life<'a> {
     ) -> Self {
         // Tasks that start together do not save together.
         let partition = u32::try_from(setup.plan.task.partition.get()).unwrap_or_default();
-        let ahead = SAVE_INTERVAL / 16 * (partition % 16);
+        let ahead = setup.checkpoint_interval / 16 * (partition % 16);
         let saved = Saved {
             number: parts.store.progress().number,
             at: setup.clock.monotonic().saturating_sub(ahead),
@@ -181,6 +182,7 @@ impl<'a> Life<'a> {
             rates: Rates::new(),
             offset_committed: setup.clock.monotonic(),
             saved,
+            checkpoints: Checkpoints::begin(saved.at),
             bad_logged: None,
             log_end: parts.log_end,
             idle_since: None,
@@ -243,6 +245,7 @@ impl<'a> Life<'a> {
             }
             self.spare_memory()?;
             self.save_if_due()?;
+            self.checkpoint_if_due();
             self.publish();
             self.answer_asks(stop)?;
         }
@@ -252,6 +255,7 @@ impl<'a> Life<'a> {
             self.renew_receipt()?;
         }
         self.save()?;
+        self.last_checkpoint(stop);
         self.publish();
         Ok(())
     }
@@ -401,6 +405,7 @@ impl<'a> Life<'a> {
                 })
                 .halt()
             });
+        self.publish_checkpoint();
         let placement = self.pipeline.verdict();
         self.metrics.placement.set(placement.number().into());
         self.cell.update(|status| {

@@ -8,6 +8,7 @@ mod fold;
 mod life;
 mod look;
 mod placement;
+mod restore;
 mod rights;
 mod setup;
 mod spec;

@@ -9,6 +9,7 @@ use turbine_protocol::{
     AppId, GroupId, LayoutEpoch, Lineage, StoreIdentity, TopicName, TransactionalId,
 };
 use turbine_state::StateVolume;
+use turbine_state::checkpoint::Checkpointer;
 
 use crate::clock::Clock;
 use crate::control::assignment::TaskPlan;
@@ -75,6 +76,12 @@ pub struct TaskSetup {
     pub queues: QueueBudget,
     /// Where its state lies.
     pub volume: StateVolume,
+    /// Its checkpoints; one for all tasks.
+    pub checkpointer: Checkpointer,
+    /// Between two checkpoints, and between two saves.
+    pub checkpoint_interval: Duration,
+    /// How long it may take to stop.
+    pub stop_patience: Duration,
     /// Held while the volume's marker is read and raised: all tasks share it.
     pub marking: Arc<Mutex<()>>,
     /// Bounds.

@@ -1,12 +1,12 @@
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use turbine_kafka::Abandon;
 
 /// An order to stop, given once and never taken back.
 #[derive(Debug, Default)]
 pub struct StopSignal {
-    given: Mutex<bool>,
+    given: Mutex<Option<Instant>>,
     changed: Condvar,
     abandon: Mutex<Option<Abandon>>,
 }
@@ -14,7 +14,10 @@ pub struct StopSignal {
 impl StopSignal {
     /// Gives the order.
     pub fn give(&self) {
-        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.given
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(Instant::now);
         self.changed.notify_all();
     }
 
@@ -39,6 +42,12 @@ impl StopSignal {
     /// Whether it was given.
     #[must_use]
     pub fn given(&self) -> bool {
+        self.given_at().is_some()
+    }
+
+    /// When it was given.
+    #[must_use]
+    pub fn given_at(&self) -> Option<Instant> {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,15 +56,15 @@ impl StopSignal {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let (given, _) = self
             .changed
-            .wait_timeout_while(given, limit, |given| !*given)
+            .wait_timeout_while(given, limit, |given| given.is_none())
             .unwrap_or_else(PoisonError::into_inner);
-        *given
+        given.is_some()
     }
 
     /// Waits for the order.
     pub fn wait_forever(&self) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*given {
+        while given.is_none() {
             given = self
                 .changed
                 .wait(given)

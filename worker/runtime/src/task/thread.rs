@@ -9,6 +9,7 @@ use turbine_protocol::Fault;
 
 use super::begin::begin;
 use super::error::TaskError;
+use super::restore::{Rescue, rescue};
 use super::setup::{Limits, TaskSetup};
 use super::stop::StopSignal;
 use crate::control::metrics::TaskMetrics;
@@ -19,6 +20,9 @@ const SYNC_FAILED: i32 = 74;
 
 /// Panics in a row, without a commit in between, after which a task is left alone.
 const MOST_PANICS: u32 = 5;
+
+/// Stores in a row that are replaced by a checkpoint, without a commit in between.
+const MOST_RESCUES: u32 = 2;
 
 /// What comes after a life that ended with a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,8 @@ enum After {
 struct Faults {
     all: u32,
     panics: u32,
+    /// Stores that were replaced by a checkpoint.
+    rescues: u32,
 }
 
 impl Faults {
@@ -80,6 +86,20 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
         if cell.status().position > before {
             faults = Faults::default();
         }
+        // A checkpoint in which the same fault shows is not tried for ever.
+        let error = if faults.rescues < MOST_RESCUES {
+            match rescue(setup, cell, metrics, error) {
+                Rescue::None(error) => error,
+                Rescue::Replaced => {
+                    faults.rescues += 1;
+                    metrics.restarts.inc();
+                    cell.set_state(TaskState::Starting, None);
+                    continue;
+                }
+            }
+        } else {
+            error
+        };
         let after = faults.after(&error, &setup.limits);
         tell(cell, &error, after);
         match after {

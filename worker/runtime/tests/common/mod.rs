@@ -1,6 +1,7 @@
 //! A broker within the test process, an app, and workers of it.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,14 +19,85 @@ use turbine_kafka::{
 };
 use turbine_protocol::start::OnForeign;
 use turbine_protocol::{GroupId, Offset, TopicName};
-use turbine_runtime::clock::Clock;
+use turbine_runtime::clock::{Clock, SystemClock};
 use turbine_runtime::memory::Memory;
 use turbine_runtime::task::Limits;
 use turbine_runtime::worker::{Drained, Manager, Worker, WorkerConfig};
+use turbine_state::checkpoint::{CheckpointSettings, Checkpointer};
 use turbine_state::{StateBudget, StateVolume};
 
 pub(crate) const LINEAGE: &str = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
+
+/// A moment at the begin of a minute.
+pub(crate) const T0: i64 = 1_800_000_000_000;
+pub(crate) const MINUTE: i64 = 60_000;
+
+pub(crate) fn clock() -> Arc<TestClock> {
+    TestClock::at(T0 + 60 * MINUTE)
+}
+
+pub(crate) fn ticking() -> Arc<SystemClock> {
+    Arc::new(SystemClock::default())
+}
+
+/// Times of the present, for tests in which the machine's clock runs.
+pub(crate) fn recent() -> i64 {
+    let now = jiff::Timestamp::now().as_millisecond();
+    now - now % MINUTE - 60 * MINUTE
+}
+
+/// Out of order by up to 90 seconds, over several minutes and users.
+pub(crate) fn events(from: i64, count: i64) -> Vec<(String, i64, i64)> {
+    (0..count)
+        .map(|at| {
+            let jitter = (at * 7_919) % 90_000;
+            (
+                format!("user-{}", (at * 31) % 17),
+                at % 100 - 20,
+                from + at * 400 - jitter,
+            )
+        })
+        .collect()
+}
+
+pub(crate) fn borrowed(events: &[(String, i64, i64)]) -> Vec<(&str, i64, i64)> {
+    events
+        .iter()
+        .map(|(user, amount, ts)| (user.as_str(), *amount, *ts))
+        .collect()
+}
+
+pub(crate) type Sums = BTreeMap<(String, i64), (i64, i64)>;
+
+/// What a person with a ledger would say: sum and number per user and minute.
+pub(crate) fn ledger(events: &[(String, i64, i64)]) -> Sums {
+    let mut sums = Sums::new();
+    for (user, amount, ts) in events {
+        let sum = sums
+            .entry((user.clone(), ts.div_euclid(MINUTE) * MINUTE))
+            .or_default();
+        sum.0 += amount;
+        sum.1 += 1;
+    }
+    sums
+}
+
+/// The last result of each key and window.
+pub(crate) fn last_results(results: &[Value]) -> Sums {
+    results
+        .iter()
+        .map(|row| {
+            let number = |name: &str| row[name].as_i64().unwrap();
+            assert_eq!(number("window_end_ms"), number("window_start_ms") + MINUTE);
+            let key = (
+                row["user"].as_str().unwrap().to_owned(),
+                number("window_start_ms"),
+            );
+            (key, (number("total"), number("n")))
+        })
+        .collect()
+}
 
 /// A clock that stands where it was put.
 #[derive(Debug, Default)]
@@ -211,13 +283,15 @@ impl Bed {
 
     pub(crate) fn config(&self, app: &Value, clock: Arc<dyn Clock>) -> WorkerConfig {
         let budget = StateBudget::new(64 << 20, 12).unwrap();
+        let volume = self.folder.path().join("state");
         WorkerConfig {
             app: self.compiled(app),
             pod: "a-0".to_owned(),
             kafka: self.broker.settings().unwrap(),
             memory: Memory::of(512 << 20),
             counts: None,
-            volume: StateVolume::open(&self.folder.path().join("state"), budget).unwrap(),
+            checkpointer: Checkpointer::open(&CheckpointSettings::default(), &volume).unwrap(),
+            volume: StateVolume::open(&volume, budget).unwrap(),
             on_foreign: OnForeign::Refuse,
             stop_patience: Duration::from_secs(10),
             limits: Limits {

@@ -111,6 +111,16 @@ impl Saving {
         self.outcome.recv().unwrap_or(Err(CheckpointError::Ended))
     }
 
+    /// Waits for the end for at most this long; `None` if it has not come by then.
+    #[must_use]
+    pub fn wait_for(&self, limit: Duration) -> Option<Result<Saved, CheckpointError>> {
+        match self.outcome.recv_timeout(limit) {
+            Ok(outcome) => Some(outcome),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(CheckpointError::Ended)),
+        }
+    }
+
     /// The outcome, if there is one by now.
     #[must_use]
     pub fn poll(&self) -> Option<Result<Saved, CheckpointError>> {

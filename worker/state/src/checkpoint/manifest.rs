@@ -23,6 +23,12 @@ const CURRENT: &str = "CURRENT";
 pub struct Sequence(pub u64);
 
 impl Sequence {
+    /// As a number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
     /// The number after this one.
     #[must_use]
     pub fn next(self) -> Self {

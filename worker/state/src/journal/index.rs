@@ -99,6 +99,12 @@ impl Index {
         self.damages.get(before..)?.last().copied()
     }
 
+    /// Whether records behind an entry were let go, so that new ones of the same numbers would be taken for them.
+    pub(super) fn released_behind(&self, life: Life, number: EntryNumber) -> bool {
+        let released = self.lives.get(&life).and_then(|of| of.released);
+        released > Some(number)
+    }
+
     /// A store has absorbed everything up to an entry.
     pub(super) fn release(&mut self, life: Life, number: EntryNumber) {
         let of = self.lives.entry(life).or_default();

@@ -360,6 +360,13 @@ impl Journal {
         }
     }
 
+    /// The records that go on from a copy of a store that reaches to an entry, if the journal is known to have all of them.
+    pub(crate) fn records_behind(&self, life: Life, number: EntryNumber) -> Option<Vec<RecordRef>> {
+        let state = self.lock();
+        let whole = state.index.doubt(life).is_none() && !state.index.released_behind(life, number);
+        whole.then(|| state.index.records(life))
+    }
+
     /// The stored form of an entry.
     ///
     /// # Errors

@@ -1,0 +1,291 @@
+//! State that was lost or damaged, and what brings it back.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::type_complexity
+)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{
+    Bed, MINUTE, Running, app, borrowed, events, eventually, last_results, ledger, recent, ticking,
+};
+use rstest::rstest;
+use serde_json::{Value, json};
+use turbine_crds::control::TaskState;
+use turbine_runtime::worker::{Drained, WorkerConfig};
+use turbine_state::checkpoint::{CheckpointSettings, Checkpointer};
+
+/// Checkpoints come often, and windows close only at the end.
+fn often() -> Value {
+    let mut app = app();
+    app["checkpoints"] = json!({"intervalMs": 100, "retain": 2, "s3": null});
+    app["subscriptions"][0]["outOfOrdernessMs"] = json!(90_000);
+    app
+}
+
+fn state(bed: &Bed) -> PathBuf {
+    bed.path("state")
+}
+
+fn store(bed: &Bed) -> PathBuf {
+    state(bed).join("s/0/1")
+}
+
+/// Checkpoints lie elsewhere, as in an object store.
+fn checkpoints_elsewhere(bed: &Bed) -> WorkerConfig {
+    let mut config = bed.config(&often(), ticking());
+    let elsewhere = bed.path("elsewhere");
+    config.checkpointer = Checkpointer::open(&CheckpointSettings::default(), &elsewhere).unwrap();
+    config
+}
+
+fn until_checkpointed(running: &Running) {
+    running.until("there is a checkpoint", |tasks| {
+        tasks.iter().all(|task| {
+            task.checkpoint
+                .as_ref()
+                .is_some_and(|checkpoint| checkpoint.last.is_some() && checkpoint.error.is_none())
+        })
+    });
+}
+
+fn metric(running: &Running, name: &str) -> u64 {
+    let text = running.worker.metrics_text().unwrap();
+    let lines = text.lines().filter(|line| {
+        line.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('{'))
+    });
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Goes on with the rest, to the end of all windows; the last results must be those of a person with a ledger.
+fn finish(bed: &Bed, running: Running, all: &[(String, i64, i64)], rest: &[(String, i64, i64)]) {
+    let last = all.iter().map(|(_, _, ts)| *ts).max().unwrap();
+    bed.produce_events(&borrowed(rest));
+    for user in 0..64 {
+        bed.produce_events(&[(&*format!("end-{user}"), 0, last + 5 * MINUTE)]);
+    }
+    let expected = ledger(all);
+    eventually("all windows came out", || {
+        let mut found = last_results(&bed.results());
+        found.retain(|(user, _), _| !user.starts_with("end-"));
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!("{} of {}", found.len(), expected.len()))
+        }
+    });
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+fn until_through(running: &Running) {
+    running.until("all is read and committed", |tasks| {
+        tasks.iter().all(|task| {
+            task.state == TaskState::Running
+                && task.end_offset.is_some()
+                && task.position == task.end_offset
+        })
+    });
+}
+
+#[test]
+fn a_store_that_is_gone_comes_back_from_the_volumes_own_checkpoint_as_it_was() {
+    let bed = Bed::new(2);
+    let events = events(recent(), 4_000);
+    bed.produce_events(&borrowed(&events[..2_000]));
+    let running = bed.start(&often(), ticking());
+    running.until_caught_up(2_000);
+    until_checkpointed(&running);
+    assert_eq!(running.stop(), Drained::Whole);
+    let before = bed.results().len();
+    fs::remove_dir_all(state(&bed).join("s")).unwrap();
+
+    let running = bed.start(&often(), ticking());
+    until_through(&running);
+    assert_eq!(metric(&running, "turbine_checkpoint_restores_total"), 2);
+    // A clean stop makes a checkpoint of everything.
+    let read: u64 = running.tasks().iter().map(|task| task.records).sum();
+    assert_eq!((read, bed.results().len()), (0, before));
+    finish(&bed, running, &events, &events[2_000..]);
+}
+
+#[test]
+fn a_volume_that_is_gone_comes_back_from_a_checkpoint_elsewhere() {
+    let bed = Bed::new(2);
+    let events = events(recent(), 4_000);
+    bed.produce_events(&borrowed(&events[..2_000]));
+    let running = bed.start_with(checkpoints_elsewhere(&bed));
+    running.until_caught_up(2_000);
+    assert_eq!(running.stop(), Drained::Whole);
+    fs::remove_dir_all(state(&bed)).unwrap();
+
+    let running = bed.start_with(checkpoints_elsewhere(&bed));
+    until_through(&running);
+    assert_eq!(metric(&running, "turbine_checkpoint_restores_total"), 2);
+    finish(&bed, running, &events, &events[2_000..]);
+}
+
+#[test]
+fn an_older_checkpoint_reads_again_what_it_lacks_and_results_are_right() {
+    let bed = Bed::new(2);
+    let events = events(recent(), 4_000);
+    bed.produce_events(&borrowed(&events[..1_000]));
+    let running = bed.start_with(checkpoints_elsewhere(&bed));
+    running.until_caught_up(1_000);
+    assert_eq!(running.stop(), Drained::Whole);
+    let kept = bed.path("kept");
+    copy(&bed.path("elsewhere"), &kept);
+
+    bed.produce_events(&borrowed(&events[1_000..3_000]));
+    let running = bed.start_with(checkpoints_elsewhere(&bed));
+    running.until_caught_up(2_000);
+    assert_eq!(running.stop(), Drained::Whole);
+    fs::remove_dir_all(state(&bed)).unwrap();
+    fs::remove_dir_all(bed.path("elsewhere")).unwrap();
+    fs::rename(kept, bed.path("elsewhere")).unwrap();
+
+    let running = bed.start_with(checkpoints_elsewhere(&bed));
+    running.until_caught_up(2_000);
+    finish(&bed, running, &events, &events[3_000..]);
+}
+
+#[test]
+fn state_that_existed_and_has_no_checkpoint_is_not_begun_empty() {
+    let bed = Bed::new(1);
+    bed.produce_events(&borrowed(&events(recent(), 500)));
+    let running = bed.start(&often(), ticking());
+    running.until_caught_up(500);
+    assert_eq!(running.stop(), Drained::Whole);
+    fs::remove_dir_all(state(&bed)).unwrap();
+    let running = bed.start(&often(), ticking());
+    running.until("it halts", |tasks| tasks[0].state == TaskState::Halted);
+    assert_eq!(running.task(0).halt.unwrap().reason, "StateMissing");
+    assert_eq!(running.stop(), Drained::Whole);
+    assert!(!store(&bed).exists());
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains(ending))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no {ending} in {}", folder.display());
+    found
+}
+
+fn lose_tables(store: &Path) {
+    for table in files(store, ".sst") {
+        fs::remove_file(table).unwrap();
+    }
+}
+
+fn spoil_manifest(store: &Path) {
+    for manifest in files(store, "MANIFEST") {
+        fs::write(manifest, b"no manifest").unwrap();
+    }
+}
+
+/// In place, so that checkpoints on the same volume have the same damage: they are the same files.
+fn spoil_tables(store: &Path) {
+    for table in files(store, ".sst") {
+        let mut content = fs::read(&table).unwrap();
+        content.iter_mut().for_each(|byte| *byte ^= 0x55);
+        fs::write(table, content).unwrap();
+    }
+}
+
+#[rstest]
+#[case(lose_tables)]
+#[case(spoil_manifest)]
+fn a_damaged_store_is_kept_aside_and_its_checkpoint_takes_its_place(#[case] damage: fn(&Path)) {
+    let bed = Bed::new(1);
+    let events = events(recent(), 4_000);
+    bed.produce_events(&borrowed(&events[..2_000]));
+    let running = bed.start(&often(), ticking());
+    running.until_caught_up(2_000);
+    assert_eq!(running.stop(), Drained::Whole);
+    damage(&store(&bed));
+
+    let running = bed.start(&often(), ticking());
+    until_through(&running);
+    assert_eq!(metric(&running, "turbine_state_damaged_stores_total"), 1);
+    assert!(state(&bed).join("s/0/1.damaged-1").is_dir());
+    finish(&bed, running, &events, &events[2_000..]);
+}
+
+#[rstest]
+#[case::no_checkpoint(lose_tables, true)]
+#[case::damaged_checkpoints(spoil_tables, false)]
+fn a_damaged_store_without_an_intact_checkpoint_stays_where_it_is_and_stops_the_task(
+    #[case] damage: fn(&Path),
+    #[case] without_checkpoints: bool,
+) {
+    let bed = Bed::new(1);
+    bed.produce_events(&borrowed(&events(recent(), 2_000)));
+    let running = bed.start(&often(), ticking());
+    running.until_caught_up(2_000);
+    assert_eq!(running.stop(), Drained::Whole);
+    damage(&store(&bed));
+    if without_checkpoints {
+        fs::remove_dir_all(state(&bed).join("_checkpoints")).unwrap();
+    }
+    let running = bed.start(&often(), ticking());
+    running.until("it halts", |tasks| tasks[0].state == TaskState::Halted);
+    assert_eq!(running.task(0).halt.unwrap().reason, "StateDamaged");
+    assert_eq!(running.stop(), Drained::Whole);
+    assert!(store(&bed).is_dir());
+    assert!(!state(&bed).join("s/0/1.damaged-1").exists());
+}
+
+#[test]
+fn a_place_of_checkpoints_that_cannot_be_written_is_told_and_stops_nobody() {
+    let bed = Bed::new(1);
+    let events = events(recent(), 2_000);
+    // A file stands where the folder should be.
+    fs::create_dir_all(state(&bed)).unwrap();
+    let blocked = state(&bed).join("_checkpoints");
+    fs::create_dir_all(blocked.join("s/0/1")).unwrap();
+    fs::write(blocked.join("s/0/1/files"), b"in the way").unwrap();
+    bed.produce_events(&borrowed(&events[..1_000]));
+    let running = bed.start(&often(), ticking());
+    running.until_caught_up(1_000);
+    running.until("it says that there is no checkpoint", |tasks| {
+        let checkpoint = tasks[0].checkpoint.as_ref();
+        checkpoint.is_some_and(|known| known.error.is_some() && known.last.is_none())
+    });
+    eventually("it is tried again", || {
+        let tries = metric(&running, "turbine_checkpoint_failures_total");
+        if tries >= 2 {
+            Ok(())
+        } else {
+            Err(tries.to_string())
+        }
+    });
+    assert_eq!(running.task(0).state, TaskState::Running);
+    fs::remove_file(blocked.join("s/0/1/files")).unwrap();
+    until_checkpointed(&running);
+    finish(&bed, running, &events, &events[1_000..]);
+}
