@@ -20,7 +20,6 @@ use common::{
 use rstest::rstest;
 use serde_json::{Value, json};
 use turbine_crds::control::TaskState;
-use turbine_runtime::clock::SystemClock;
 use turbine_runtime::worker::Drained;
 
 #[test]

@@ -212,7 +212,9 @@ fn spoil_manifest(store: &Path) {
 fn spoil_tables(store: &Path) {
     for table in files(store, ".sst") {
         let mut content = fs::read(&table).unwrap();
-        content.iter_mut().for_each(|byte| *byte ^= 0x55);
+        for byte in &mut content {
+            *byte ^= 0x55;
+        }
         fs::write(table, content).unwrap();
     }
 }

@@ -150,7 +150,7 @@ fn take_place(fresh: &Path, path: &Path) -> io::Result<Option<PathBuf>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut moved_to = None;
     if path.exists() {
-        let aside = (1_u32..)
+        let aside = (1..=u32::MAX)
             .map(|number| sibling(path, &format!("{DAMAGED}-{number}")))
             .find(|aside| !aside.exists())
             .ok_or_else(|| io::Error::other("no name is left"))?;
