@@ -79,12 +79,20 @@ pub(crate) fn s3(of: &S3Bucket, app: &AppId) -> Result<ObjectPlace<AmazonS3>, Ch
         .with_region(&of.region)
         .with_virtual_hosted_style_request(!of.path_style)
         .with_client_options(options)
+        // One answer for many objects does not say as plainly which right lacks, and not every server gives it.
+        .with_disable_bulk_delete(true)
         // Requests are tried again here, where it is known which ones and for how long.
         .with_retry(RetryConfig {
             max_retries: 0,
             ..RetryConfig::default()
         });
     if let Some(endpoint) = &of.endpoint {
+        // The client would panic at its first request.
+        if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+            return Err(CheckpointError::Settings {
+                detail: format!("`{endpoint}` is no address; begin it with http:// or https://"),
+            });
+        }
         builder = builder.with_endpoint(address(endpoint, of));
     }
     let store = builder.build().map_err(|error| CheckpointError::Settings {
