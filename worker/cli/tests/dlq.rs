@@ -431,9 +431,9 @@ fn the_newest_are_listed_and_with_a_position_the_first(bed: &Bed) {
     let sources = [bed.topic("list-a", 1), bed.topic("list-b", 1)];
     many(bed, &dlq, &sources);
     let by_time = |letters: &[Value]| {
-        let times: Vec<&str> = letters
+        let times: Vec<jiff::Timestamp> = letters
             .iter()
-            .map(|letter| letter["time"].as_str().unwrap())
+            .map(|letter| letter["time"].as_str().unwrap().parse().unwrap())
             .collect();
         assert!(times.is_sorted(), "{times:?}");
     };
