@@ -69,8 +69,10 @@ pub(super) fn begin<'a>(
     let partition = setup.plan.task.partition;
     let reader =
         PartitionReader::open(&setup.kafka, &group, &topic, partition, start, setup.queues)?;
-    if store.progress().number == turbine_protocol::EntryNumber::ZERO {
-        // A new store's first act: from here on a lost volume is noticed.
+    let new = store.progress().number == turbine_protocol::EntryNumber::ZERO;
+    if new || store.progress().cleanly_stopped {
+        // A new store's first act: from here on a lost volume is noticed. One that was stopped in
+        // order may have outlived its receipt, and must not commit more without one.
         let first = CommittedReceipt {
             offset: start,
             receipt: store.progress().receipt(store.identity()),
