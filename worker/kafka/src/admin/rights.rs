@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use rdkafka::consumer::Consumer as _;
+
 use rdkafka::error::RDKafkaErrorCode as Code;
 use turbine_protocol::{GroupId, TopicName};
 
@@ -105,7 +107,20 @@ fn missing(
     }
 }
 
+/// What the cluster id of a broker within a process begins with.
+const EMBEDDED_CLUSTER: &str = "mockCluster";
+
 impl Admin {
+    /// Whether the broker is the one that the client library runs within a process. It has no users, and never answers
+    /// questions about rights and settings.
+    #[must_use]
+    pub fn is_embedded(&self, timeout: Duration) -> bool {
+        self.reader
+            .client()
+            .fetch_cluster_id(timeout)
+            .is_some_and(|id| id.starts_with(EMBEDDED_CLUSTER))
+    }
+
     /// Whether every topic is there and every right is.
     ///
     /// # Errors
