@@ -259,17 +259,19 @@ async fn a_store_that_another_life_has_overtaken_is_refused() -> Result<()> {
     let kafka = case.topics.kafka();
     let name = case.app.0["metadata"]["name"].as_str().context("a name")?;
     let first = case.plan()?;
-    let (store, away) = (
-        first.state().join("per-tenant"),
-        case.folder.path().join("away"),
-    );
+    // All that a volume holds of the state: the store, its checkpoints and the journal.
+    let parts = ["per-tenant", "_checkpoints", "_journal"];
+    let (volume, away) = (first.state(), case.folder.path().join("away"));
+    std::fs::create_dir(&away)?;
     let mut worker = first.start()?;
     kafka.produce_events(&case.input, &events, None, None)?;
     let seen = case.wait_for_more(&case.output, 0).await?;
     worker.terminate()?;
     assert!(worker.ended(WITHIN).await?.success());
 
-    std::fs::rename(&store, &away)?;
+    for part in parts {
+        std::fs::rename(volume.join(part), away.join(part))?;
+    }
     let group = format!("turbine.{name}.per-tenant");
     let to = ["--bootstrap-server", &case.bed.bootstrap, "--group", &group];
     let delete = [&["tool", "groups", "--delete"][..], &to].concat();
@@ -295,8 +297,10 @@ async fn a_store_that_another_life_has_overtaken_is_refused() -> Result<()> {
     worker.terminate()?;
     assert!(worker.ended(WITHIN).await?.success());
 
-    std::fs::remove_dir_all(&store)?;
-    std::fs::rename(&away, &store)?;
+    for part in parts {
+        std::fs::remove_dir_all(volume.join(part))?;
+        std::fs::rename(away.join(part), volume.join(part))?;
+    }
     let written = case.committed(&case.output)?;
     let mut worker = first.start()?;
     let reasons = ["ReceiptBehindStore", "StoreBehindReceipt", "OtherHistory"];
