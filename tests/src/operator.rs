@@ -141,6 +141,7 @@ impl Operator {
     /// # Errors
     /// It does not become ready.
     pub async fn wait_until_ready(&self) -> Result<()> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let url = format!("http://127.0.0.1:{}/readyz", self.port);
         wait::until(
             "the operator to be ready",
@@ -162,6 +163,7 @@ impl Operator {
     /// # Errors
     /// It does not answer.
     pub async fn metrics(&self) -> Result<String> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(
             reqwest::get(format!("http://127.0.0.1:{}/metrics", self.port))
                 .await?

@@ -20,6 +20,8 @@ impl HttpWorkers {
     /// # Errors
     /// If the HTTP client cannot be set up.
     pub fn new() -> Result<Self, reqwest::Error> {
+        // The HTTP client is built without a choice of cryptography of its own.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .timeout(DEADLINE)
             // Pods are asked directly, and rarely: idle connections would only hold memory.

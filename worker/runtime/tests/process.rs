@@ -85,6 +85,7 @@ impl Worker {
             .enable_all()
             .build()
             .unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
         eventually("the control API answers", || {
             runtime.block_on(async {
                 let mut request = reqwest::Client::new().request(method.parse().unwrap(), &url);
@@ -204,6 +205,7 @@ fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
             .enable_all()
             .build()
             .unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let asked = reqwest::Client::new()
             .get(url)
             .header("turbine-control-token", token);

@@ -27,6 +27,8 @@ pub(super) async fn ask(
             token_file.display()
         );
     }
+    // The HTTP client is built without a choice of cryptography of its own.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().timeout(PATIENCE).build()?;
     let answer = client
         .post(format!("{}{CLEAR_PLACEMENT}", url.trim_end_matches('/')))
