@@ -1,7 +1,7 @@
 #!/bin/bash
 # ./run test [--unit | --e2e | --faults [N]] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
 #   order: lint, release build, unit tests, images, bed up, the demo with its check, a new bed, component tests on the broker and
-#   on a small volume, the end-to-end tests, bed down, the tests with three brokers
+#   on a small volume, the end-to-end tests, bed down; the tests with three brokers only where they are asked for
 #   --unit   lint, build and unit tests: no cluster and no broker
 #   --faults build, then the tests with three brokers that die, freeze and cannot be reached, on a cluster of their own; with N also
 #            those that take minutes, and N kills of leaders (25 minutes with 50)
@@ -18,7 +18,7 @@ cd "$ROOT" || exit 1
 logs=$TURBINE_CACHE/logs
 mkdir -p "$logs"
 
-lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes faults=yes kills=0
+lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes faults=no kills=0
 names=()
 for argument in "$@"; do
   case $argument in
