@@ -126,10 +126,11 @@ impl TaskStore {
         self.rows.estimated_keys()
     }
 
-    fn damaged(&self, detail: String) -> StateError {
+    /// What is damaged is the journal, not this store: nothing may be put in its place for it.
+    fn damaged_journal(&self, detail: &str) -> StateError {
         StateError::Damaged {
-            path: self.rows.path().to_owned(),
-            detail,
+            path: self.journal.folder().to_owned(),
+            detail: format!("for the store at {}: {detail}", self.rows.path().display()),
         }
     }
 
@@ -143,7 +144,7 @@ impl TaskStore {
         for found in records {
             let playback = replay
                 .take(found.record)
-                .map_err(|gap| self.damaged(gap.to_string()))?;
+                .map_err(|gap| self.damaged_journal(&gap.to_string()))?;
             let absorbed = match playback {
                 Playback::Known => None,
                 Playback::Absorb => Some(found),
@@ -186,16 +187,15 @@ impl TaskStore {
             .filter(|entry| entry.number == found.record.number)
             .ok_or_else(|| self.no_entry(found.record.number))?;
         if entry.task != self.identity.task() || entry.store_epoch != self.identity.store_epoch {
-            return Err(self.damaged(format!(
-                "entry {} of its journal is one of {}",
-                entry.number, entry.task
-            )));
+            return Err(
+                self.damaged_journal(&format!("entry {} is one of {}", entry.number, entry.task))
+            );
         }
         Ok(entry)
     }
 
     fn no_entry(&self, number: EntryNumber) -> StateError {
-        self.damaged(format!("entry {number} of its journal does not decode"))
+        self.damaged_journal(&format!("entry {number} does not decode"))
     }
 
     /// Puts an entry's changes into the files.

@@ -215,6 +215,11 @@ impl Journal {
         })
     }
 
+    /// Where it lies.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // What is kept here is whole between any two statements that hold it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
