@@ -37,7 +37,7 @@ pub trait ColdPanes {
 }
 
 /// Stands for the store where every pane is in memory: the pipeline was made by
-/// [`crate::Pipeline::new`] or [`crate::Pipeline::restore`], and nothing was evicted.
+/// [`crate::Pipeline::new`], and nothing was evicted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AllLive;
 

@@ -93,7 +93,7 @@
 //! dropped is **cold**. Before a batch is folded, rows that fall into cold slices and find no pane
 //! in memory have their panes looked up in one [`ColdPanes::get_many`]; so each row meets what it
 //! would meet with everything in memory, and results never depend on what was dropped.
-//! [`Pipeline::restore_cold`] starts with every slice cold, [`Pipeline::warm`] reads slices in
+//! [`Pipeline::restore`] starts with every slice cold, [`Pipeline::warm`] reads slices in
 //! order while there is room, and [`Pipeline::drain_closed`] merges what is in memory and what is
 //! cold, some panes at a time. [`AllLive`] stands for the store where nothing is ever cold.
 

@@ -12,12 +12,12 @@ use crate::batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
 use crate::clock::{Clocks, Frontier};
 use crate::cold::ColdPanes;
 use crate::columns::{Columns, typed_columns};
-use crate::error::{BatchError, PipelineError, RestoreError, SpecError, StateError};
+use crate::error::{BatchError, PipelineError, SpecError};
 use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
 use crate::placement::Checker;
 use crate::spec::{IdlePolicy, OnRowError, PipelineSpec};
 use crate::state::{Changes, Unsaved};
-use crate::windows::{self, Hasher, PaneKey, Place, Window};
+use crate::windows::{self, Hasher, Place, Window};
 
 /// The computation of one task. See the crate's documentation for its rules.
 #[derive(Debug)]
@@ -56,12 +56,12 @@ pub struct ClosedRows {
 /// What was found in stored state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// Panes taken in.
-    pub panes: u64,
-    /// Panes whose results were handed out before; the next [`Pipeline::take_unsaved`] deletes
+    /// Slices that may be needed: a slice is what one key group has in one window instance.
+    pub slices: u64,
+    /// Slices whose results were handed out before; the next [`Pipeline::take_unsaved`] deletes
     /// them.
     pub handed_out: u64,
-    /// Panes of windows that the spec does not have, by name. They stay in the store, untouched.
+    /// Slices of windows that the spec does not have, by name. They stay in the store, untouched.
     pub unknown_windows: BTreeMap<String, u64>,
 }
 
@@ -72,69 +72,6 @@ impl Pipeline {
     /// If the spec breaks a rule; the error says which.
     pub fn new(spec: PipelineSpec) -> Result<Self, SpecError> {
         Self::with_clocks(spec, &Clocks::default())
-    }
-
-    /// A pipeline with the state and clocks of an earlier one: `entries` are all keys and values of
-    /// the store of checkpoints with the changes of later commits put over them, in any order, no
-    /// key twice; `clocks` is what [`Self::clocks`] gave at the last of these commits. Panes count
-    /// as saved as they are, so the changes must be in the store of checkpoints before.
-    ///
-    /// # Errors
-    /// If the spec breaks a rule, the store cannot be read, or an entry is damaged, of another
-    /// format, or of a window that was defined otherwise. Nothing is ever skipped.
-    pub fn restore<K, V, E>(
-        spec: PipelineSpec,
-        clocks: &Clocks,
-        entries: impl IntoIterator<Item = Result<(K, V), E>>,
-    ) -> Result<(Self, RestoreReport), RestoreError<E>>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-    {
-        let mut pipeline = Self::with_clocks(spec, clocks)?;
-        pipeline
-            .resume_draining(clocks)
-            .map_err(RestoreError::State)?;
-        let mut report = RestoreReport::default();
-        for entry in entries {
-            let (key, value) = entry.map_err(RestoreError::Store)?;
-            pipeline
-                .restore_entry(key.as_ref(), value.as_ref(), &mut report)
-                .map_err(RestoreError::State)?;
-        }
-        pipeline.close_due();
-        Ok((pipeline, report))
-    }
-
-    fn restore_entry(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        report: &mut RestoreReport,
-    ) -> Result<(), StateError> {
-        let pane = PaneKey::decode(key)?;
-        let hasher = &self.hasher;
-        match self
-            .windows
-            .iter_mut()
-            .find(|window| *window.name == *pane.window)
-        {
-            Some(window) => {
-                if window.restore(key, pane, value, hasher)? {
-                    self.placement.restored(pane.group);
-                    report.panes += 1;
-                } else {
-                    report.handed_out += 1;
-                }
-            }
-            None => {
-                *report
-                    .unknown_windows
-                    .entry(pane.window.to_owned())
-                    .or_default() += 1;
-            }
-        }
-        Ok(())
     }
 
     fn with_clocks(spec: PipelineSpec, clocks: &Clocks) -> Result<Self, SpecError> {

@@ -211,7 +211,7 @@ fn a_pane_that_cannot_be_read_is_no_missing_pane() {
     let forgotten = with_batch(&row, |input| pipeline.process(input, NOW, &AllLive));
     assert!(matches!(forgotten, Err(PipelineError::Store(_))));
     let clocks: Clocks = serde_json::from_str(&store.clocks).unwrap();
-    let restored = Pipeline::restore_cold(per_id(), &clocks, &store);
+    let restored = Pipeline::restore(per_id(), &clocks, &store);
     assert!(matches!(restored, Err(RestoreError::Store(Broken))));
     store.broken = false;
     // Nothing was taken; given again, the row finds what was there.
@@ -239,7 +239,7 @@ fn a_damaged_pane_is_refused_when_it_is_read() {
         Err(PipelineError::State(StateError::Value { .. }))
     ));
     let clocks: Clocks = serde_json::from_str(&store.clocks).unwrap();
-    let refused = Pipeline::restore_cold(per_id(), &clocks, &store);
+    let refused = Pipeline::restore(per_id(), &clocks, &store);
     assert!(matches!(
         refused,
         Err(RestoreError::State(StateError::Value { .. }))
@@ -252,7 +252,7 @@ fn a_window_that_was_changed_under_its_name_is_refused_at_a_cold_start() {
     let mut changed = per_id();
     changed.windows[0].aggregates.swap(0, 1);
     let clocks: Clocks = serde_json::from_str(&store.clocks).unwrap();
-    let refused = Pipeline::restore_cold(changed, &clocks, &store);
+    let refused = Pipeline::restore(changed, &clocks, &store);
     assert!(matches!(
         refused,
         Err(RestoreError::State(StateError::WindowChanged { .. }))

@@ -8,12 +8,11 @@
 
 mod common;
 
-use std::convert::Infallible;
-
 use common::*;
 use rstest::rstest;
 use turbine_engine::{
-    Aggregate, Category, Clocks, Pipeline, PipelineSpec, RestoreError, StateError, WindowKind,
+    Aggregate, Category, Clocks, Pipeline, PipelineError, PipelineSpec, RestoreError, StateError,
+    WindowKind,
 };
 
 const ALL: [Aggregate; 7] = [
@@ -52,8 +51,14 @@ fn stored(spec: PipelineSpec) -> Store {
 
 fn refusal(store: &Store, spec: PipelineSpec) -> StateError {
     let clocks: Clocks = serde_json::from_str(&store.clocks).unwrap();
-    match Pipeline::restore(spec, &clocks, store.entries.iter().map(Ok::<_, Infallible>)) {
-        Err(RestoreError::State(error)) => error,
+    // What the start does not look at is refused where it is read.
+    let read = match Pipeline::restore(spec, &clocks, store) {
+        Err(RestoreError::State(error)) => return error,
+        Err(other) => panic!("{other:?}"),
+        Ok((mut pipeline, _)) => pipeline.warm(usize::MAX, store),
+    };
+    match read {
+        Err(PipelineError::State(error)) => error,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -78,23 +83,23 @@ fn only_what_changed_is_written_and_what_closed_is_deleted_after_it_was_handed_o
     let _ = process(&mut pipeline, &[row(1, 2), row(10_000, 4)]);
     store.commit(&mut pipeline);
     // As after a crash in between: the result is not lost.
-    let mut restored = store.clone().restore(simple(&[Aggregate::Sum(N)]));
-    assert_eq!(results(&mut restored)[0][3], Cell::Int(3));
+    let mut crashed = store.clone();
+    let mut restored = crashed.restore(simple(&[Aggregate::Sum(N)]));
+    let handed_out = closed_cold(&mut restored, usize::MAX, &crashed);
+    assert_eq!(handed_out[0].1[3], Cell::Int(3));
     assert_eq!(results(&mut pipeline)[0][3], Cell::Int(3));
     store.commit(&mut pipeline);
     // As after a crash before the next checkpoint: what was handed out does not come again.
     let mut crashed = store.clone();
     let mut restored = crashed.restore(simple(&[Aggregate::Sum(N)]));
     assert_eq!(crashed.entries.len(), 2);
-    assert_eq!(results(&mut restored), Vec::<Vec<Cell>>::new());
+    assert_eq!(closed_cold(&mut restored, usize::MAX, &crashed), []);
     crashed.checkpoint(&mut restored);
     store.checkpoint(&mut pipeline);
     assert_eq!(store.entries.len(), 1);
     assert_eq!(store.entries, crashed.entries);
-    assert_eq!(
-        results(&mut store.restore(simple(&[Aggregate::Sum(N)]))),
-        Vec::<Vec<Cell>>::new()
-    );
+    let mut restored = store.restore(simple(&[Aggregate::Sum(N)]));
+    assert_eq!(closed_cold(&mut restored, usize::MAX, &store), []);
 }
 
 #[test]
@@ -196,10 +201,9 @@ fn state_and_clock_of_a_removed_window_are_kept_and_reported() {
     store.checkpoint(&mut pipeline);
     let clocks: Clocks = serde_json::from_str(&store.clocks).unwrap();
     let one = spec(vec![both.windows[0].clone()]);
-    let entries = store.entries.iter().map(Ok::<_, Infallible>);
-    let (mut pipeline, report) = Pipeline::restore(one, &clocks, entries).unwrap();
+    let (mut pipeline, report) = Pipeline::restore(one, &clocks, &store).unwrap();
     assert_eq!(
-        (report.panes, report.unknown_windows.get("gone")),
+        (report.slices, report.unknown_windows.get("gone")),
         (1, Some(&1))
     );
     store.checkpoint(&mut pipeline);
@@ -283,9 +287,10 @@ fn damaged_keys_are_refused() {
 
 #[test]
 fn a_store_that_cannot_be_read_is_no_empty_store() {
-    #[derive(Debug, PartialEq)]
-    struct Broken;
-    let entries = [Err::<(Vec<u8>, Vec<u8>), _>(Broken)];
-    let restored = Pipeline::restore(simple(&ALL), &Clocks::default(), entries);
+    let store = Store {
+        broken: true,
+        ..stored(simple(&ALL))
+    };
+    let restored = Pipeline::restore(simple(&ALL), &Clocks::default(), &store);
     assert!(matches!(restored, Err(RestoreError::Store(Broken))));
 }

@@ -14,18 +14,19 @@ use crate::spec::PipelineSpec;
 use crate::windows::{PaneKey, Slice, Wanted, Window, key_after};
 
 impl Pipeline {
-    /// A pipeline with the state and clocks of an earlier one, as [`Self::restore`], that reads
-    /// no pane before it is needed: memory and time do not follow the number of panes. It looks
-    /// at one key and value per key group and open window instance, one [`ColdPanes::scan`] for
-    /// each.
+    /// A pipeline with the state and clocks of an earlier one: `cold` is the store of checkpoints
+    /// with the changes of later commits in it, `clocks` is what [`Self::clocks`] gave at the last
+    /// of these commits.
     ///
-    /// The report counts slices, not panes: a slice is what one key group has in one window
-    /// instance.
+    /// It reads no pane before it is needed: memory and time do not follow the number of panes. It
+    /// looks at one key and value per key group and open window instance, one [`ColdPanes::scan`]
+    /// for each. [`Self::warm`] reads more.
     ///
     /// # Errors
-    /// As [`Self::restore`]; of values only those that were looked at are checked here, the
-    /// others where they are read.
-    pub fn restore_cold<C: ColdPanes + ?Sized>(
+    /// If the spec breaks a rule, the store cannot be read, or what was looked at is damaged, of
+    /// another format, or of a window that was defined otherwise. What was not looked at is checked
+    /// where it is read. Nothing is ever skipped.
+    pub fn restore<C: ColdPanes + ?Sized>(
         spec: PipelineSpec,
         clocks: &Clocks,
         cold: &C,
@@ -68,7 +69,7 @@ impl Pipeline {
             Some(window) => {
                 if window.found(key, pane, value)? {
                     self.placement.restored(pane.group);
-                    report.panes += 1;
+                    report.slices += 1;
                 } else {
                     report.handed_out += 1;
                 }

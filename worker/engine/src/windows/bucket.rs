@@ -149,11 +149,6 @@ impl Bucket {
         live
     }
 
-    /// The store of checkpoints has panes of this slice.
-    pub(crate) fn has_saved(&mut self, slice: Slice) {
-        self.saved.insert(slice);
-    }
-
     /// All panes of the slice are in memory.
     pub(crate) fn warmed(&mut self, slice: Slice) {
         self.cold.remove(slice);

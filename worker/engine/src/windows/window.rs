@@ -1,11 +1,10 @@
 use std::collections::VecDeque;
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use arrow_array::Int64Array;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::bucket::{Bucket, Hasher, NewPane, Position};
+use super::bucket::{Bucket, NewPane, Position};
 use super::save::Dead;
 use super::slices::Slice;
 use super::stored::{self, PaneKey, hex};
@@ -344,37 +343,6 @@ impl Window {
             return Err(damaged("its start is no boundary of the window"));
         }
         Ok(values)
-    }
-
-    /// Takes in a pane as it was stored; whether it was, since a pane that was handed out is not.
-    pub(crate) fn restore(
-        &mut self,
-        key: &[u8],
-        pane: PaneKey<'_>,
-        value: &[u8],
-        hasher: &Hasher,
-    ) -> Result<bool, StateError> {
-        let slice = Slice::of(pane.group);
-        if self.is_dead(pane.start) {
-            self.bury_slice(pane.start, slice);
-            return Ok(false);
-        }
-        let values = self.checked(key, pane, value)?;
-        let bucket = self.bucket(pane.start);
-        let handed_out = bucket.handed_out.as_ref();
-        if handed_out.is_some_and(|to| to.covers(slice, pane.tuple)) {
-            bucket.has_saved(slice);
-            return Ok(false);
-        }
-        let new = NewPane {
-            tuple: pane.tuple,
-            hash: hasher.hash_one(pane.tuple),
-            slice,
-        };
-        bucket
-            .add_stored(new, values)
-            .map(|()| true)
-            .ok_or_else(|| undecodable(key))
     }
 }
 

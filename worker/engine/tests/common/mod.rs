@@ -9,7 +9,6 @@
 pub mod rules;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -346,18 +345,18 @@ impl Store {
         assert!(pipeline.take_unsaved().is_empty());
     }
 
-    /// A start: the journal goes into the store of checkpoints, then the pipeline is built anew.
+    /// A start: the journal goes into the store of checkpoints, then the pipeline is built anew,
+    /// with everything in memory.
     pub fn restore(&mut self, spec: PipelineSpec) -> Pipeline {
-        self.entries.extend(self.journal.drain(..));
-        let clocks: Clocks = serde_json::from_str(&self.clocks).unwrap();
-        let entries = self.entries.iter().map(Ok::<_, Infallible>);
-        Pipeline::restore(spec, &clocks, entries).unwrap().0
+        let mut pipeline = self.restore_cold(spec);
+        pipeline.warm(usize::MAX, self).unwrap();
+        pipeline
     }
 
     /// As [`Self::restore`], with nothing in memory.
     pub fn restore_cold(&mut self, spec: PipelineSpec) -> Pipeline {
         self.entries.extend(self.journal.drain(..));
         let clocks: Clocks = serde_json::from_str(&self.clocks).unwrap();
-        Pipeline::restore_cold(spec, &clocks, self).unwrap().0
+        Pipeline::restore(spec, &clocks, self).unwrap().0
     }
 }

@@ -400,15 +400,15 @@ fn restore(
         })?
     };
     let cold = Cold(store);
-    let (mut pipeline, report) = Pipeline::restore_cold(spec, &clocks, &cold)?;
+    let (mut pipeline, report) = Pipeline::restore(spec, &clocks, &cold)?;
     cell.enter(Step::Starting);
     let warmed = pipeline.warm(setup.limits.live_bytes / 2, &cold)?;
     tracing::info!(
-        task = %cell.task(), key_groups = report.panes, panes_in_memory = warmed, "state restored"
+        task = %cell.task(), slices = report.slices, panes_in_memory = warmed, "state restored"
     );
-    for (window, panes) in &report.unknown_windows {
+    for (window, slices) in &report.unknown_windows {
         tracing::warn!(
-            task = %cell.task(), window, panes,
+            task = %cell.task(), window, slices,
             "state of a window that the app no longer has is kept, untouched"
         );
     }
