@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod diagnostics;
 pub mod events;
 pub mod expected;
+pub mod http;
 pub mod java;
 pub mod kafka;
 pub mod manifest;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::bed::Bed;
 use crate::chart::Release;
 use crate::cluster::{TestNamespace, kubectl};
+use crate::http;
 use crate::process::{self, Running, free_port, tail};
 use crate::wait;
 
@@ -141,13 +142,14 @@ impl Operator {
     /// # Errors
     /// It does not become ready.
     pub async fn wait_until_ready(&self) -> Result<()> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let url = format!("http://127.0.0.1:{}/readyz", self.port);
         wait::until(
             "the operator to be ready",
             Duration::from_secs(90),
             || async {
-                Ok(reqwest::get(&url)
+                Ok(http::client()
+                    .get(&url)
+                    .send()
                     .await?
                     .status()
                     .is_success()
@@ -163,13 +165,12 @@ impl Operator {
     /// # Errors
     /// It does not answer.
     pub async fn metrics(&self) -> Result<String> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        Ok(
-            reqwest::get(format!("http://127.0.0.1:{}/metrics", self.port))
-                .await?
-                .text()
-                .await?,
-        )
+        Ok(http::client()
+            .get(format!("http://127.0.0.1:{}/metrics", self.port))
+            .send()
+            .await?
+            .text()
+            .await?)
     }
 
     /// SIGKILL: it gives up nothing in order, not even its Lease.

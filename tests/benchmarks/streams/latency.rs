@@ -137,8 +137,7 @@ struct Gauge {
 impl Gauge {
     async fn read(&self) -> Result<Commits> {
         let token = std::fs::read_to_string(&self.token)?;
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let request = reqwest::Client::new()
+        let request = turbine_tests::http::client()
             .get(&self.url)
             .bearer_auth(token.trim());
         read(&request.send().await?.error_for_status()?.text().await?)

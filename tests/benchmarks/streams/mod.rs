@@ -268,64 +268,51 @@ async fn systems(
     keys: u64,
 ) -> Result<Vec<(u64, Leg, Figures)>> {
     let options = ground.options;
-    let [ours, peer] = [System::Ours, System::Peer].map(|system| options.leg(system, guarantee));
-    let mut pairs = Vec::new();
-    let mut all = Vec::new();
-    for _ in 0..options.rounds {
-        let mut figures = Vec::new();
-        for leg in [ours, peer, peer, ours] {
-            if options.systems.contains(&leg.system) {
-                figures.push((leg, run(ground, leg, keys).await?));
-            }
-        }
-        pairs.extend(report::in_pairs(&figures, ours));
-        all.extend(
-            figures
-                .into_iter()
-                .map(|(leg, figures)| (keys, leg, figures)),
-        );
-    }
-    report::compare(
-        &format!(
-            "{keys} keys, {guarantee}, {}/{}",
-            System::Ours,
-            System::Peer
-        ),
-        &pairs,
-        options,
-    )?;
-    Ok(all)
+    let legs = [System::Ours, System::Peer].map(|system| options.leg(system, guarantee));
+    let what = format!("{guarantee}, {}/{}", System::Ours, System::Peer);
+    in_turns(ground, keys, legs, options.rounds, &what).await
 }
 
 /// Both guarantees of ours, in turns, with the same commit interval.
 async fn guarantees(ground: &Ground<'_>, keys: u64) -> Result<Vec<(u64, Leg, Figures)>> {
     let options = ground.options;
-    let [once, exactly] = [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce].map(|guarantee| Leg {
+    let legs = [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce].map(|guarantee| Leg {
         commit_interval_ms: options.interval(Guarantee::AtLeastOnce),
         ..options.leg(System::Ours, guarantee)
     });
+    let what = format!(
+        "{}, at least once/exactly once with the same commit interval",
+        System::Ours
+    );
+    in_turns(ground, keys, legs, options.guarantee_rounds, &what).await
+}
+
+/// Rounds of a, b, b, a, and the quotients of a by b. Legs of a system that was not asked for are left out.
+async fn in_turns(
+    ground: &Ground<'_>,
+    keys: u64,
+    [a, b]: [Leg; 2],
+    rounds: u32,
+    what: &str,
+) -> Result<Vec<(u64, Leg, Figures)>> {
+    let options = ground.options;
     let mut pairs = Vec::new();
     let mut all = Vec::new();
-    for _ in 0..options.guarantee_rounds {
+    for _ in 0..rounds {
         let mut figures = Vec::new();
-        for leg in [once, exactly, exactly, once] {
-            figures.push((leg, run(ground, leg, keys).await?));
+        for leg in [a, b, b, a] {
+            if options.systems.contains(&leg.system) {
+                figures.push((leg, run(ground, leg, keys).await?));
+            }
         }
-        pairs.extend(report::in_pairs(&figures, once));
+        pairs.extend(report::in_pairs(&figures, a));
         all.extend(
             figures
                 .into_iter()
                 .map(|(leg, figures)| (keys, leg, figures)),
         );
     }
-    report::compare(
-        &format!(
-            "{keys} keys, {}, at least once/exactly once with the same commit interval",
-            System::Ours
-        ),
-        &pairs,
-        options,
-    )?;
+    report::compare(&format!("{keys} keys, {what}"), &pairs, options)?;
     Ok(all)
 }
 

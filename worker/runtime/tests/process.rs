@@ -26,6 +26,12 @@ struct Worker {
     port: u16,
 }
 
+fn client() -> reqwest::Client {
+    // The library comes without a choice of cryptography, and each program makes it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
 impl Drop for Worker {
     fn drop(&mut self) {
         // A test that failed leaves no process behind. One that has ended cannot be killed.
@@ -85,10 +91,9 @@ impl Worker {
             .enable_all()
             .build()
             .unwrap();
-        let _ = rustls::crypto::ring::default_provider().install_default();
         eventually("the control API answers", || {
             runtime.block_on(async {
-                let mut request = reqwest::Client::new().request(method.parse().unwrap(), &url);
+                let mut request = client().request(method.parse().unwrap(), &url);
                 if let Some(token) = token {
                     request = request.bearer_auth(token);
                 }
@@ -205,10 +210,7 @@ fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
             .enable_all()
             .build()
             .unwrap();
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let asked = reqwest::Client::new()
-            .get(url)
-            .header("turbine-control-token", token);
+        let asked = client().get(url).header("turbine-control-token", token);
         let answer = runtime.block_on(asked.send()).unwrap();
         assert_eq!(answer.status().as_u16(), expected);
     }
