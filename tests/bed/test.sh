@@ -1,10 +1,12 @@
 #!/bin/bash
-# ./run test [--unit | --e2e | --faults [N]] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
+# ./run test [--unit | --e2e | --faults [N] | --crashes N [SEED]] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
 #   order: lint, release build, unit tests, images, bed up, the demo with its check, a new bed, component tests on the broker and
 #   on a small volume, the end-to-end tests, bed down; the tests with three brokers only where they are asked for
 #   --unit   lint, build and unit tests: no cluster and no broker
 #   --faults build, then the tests with three brokers that die, freeze and cannot be reached, on a cluster of their own; with N also
 #            those that take minutes, and N kills of leaders (25 minutes with 50)
+#   --crashes  build, then a worker that is killed N times with each guarantee and started again, on the bed's broker alone; the same
+#            SEED gives the same records and times of kills (about 2 s for each kill)
 #   --e2e    build, then the end-to-end tests of tests/tests alone; a bed that is up is used as it is and stays
 #   --keep   leave the bed up at the end
 #   NAME     only tests whose names contain one of these words; no lint, no demo; the bed as with --e2e
@@ -18,12 +20,14 @@ cd "$ROOT" || exit 1
 logs=$TURBINE_CACHE/logs
 mkdir -p "$logs"
 
-lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes faults=no kills=0
+lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes faults=no kills=0 crashes=no
 names=()
 for argument in "$@"; do
   case $argument in
     --faults) lint=no unit=no demo=no e2e=no faults=only ;;
-    [0-9]*) if [ $faults = only ]; then kills=$argument; else names+=("$argument"); fi ;;
+    --crashes) lint=no unit=no demo=no e2e=no faults=no crashes=yes ;;
+    [0-9]*) if [ $crashes = yes ]; then if [ -z "${TURBINE_CRASHES:-}" ]; then export TURBINE_CRASHES=$argument; else export TURBINE_CRASH_SEED=$argument; fi
+      elif [ $faults = only ]; then kills=$argument; else names+=("$argument"); fi ;;
     --unit) e2e=no faults=no ;;
     --e2e) lint=no unit=no demo=no anew=no faults=no ;;
     --keep) keep=yes ;;
@@ -119,7 +123,7 @@ end_to_end_tests() {
   if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 "${names[@]}"; else
     # tests wait for pods most of the time; those of the second call stop the broker, commit ten times a second and task, or install
     # releases that watch all namespaces
-    local alone=(end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
+    local alone=(crashes:: end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
     for module in "${alone[@]}"; do skip+=(--skip "$module"); done
     run_e2e --test-threads=3 "${skip[@]}"
     run_e2e --test-threads=1 "${alone[@]}"
@@ -146,6 +150,21 @@ transaction.remove.expired.transaction.cleanup.interval.ms=2000'
   status=${PIPESTATUS[0]}
   count "$logs/faults.log"
   "$BED/kafka.sh" down --wipe
+  return "$status"
+}
+
+# A broker that runs is used as it is and stays.
+crash_tests() {
+  local status=0 was_up
+  [ -n "${TURBINE_CRASHES:-}" ] || die "test: --crashes wants a number of kills"
+  export TURBINE_SKIP_LOG=$logs/skipped.log
+  "$BED/kafka.sh" status >/dev/null 2>&1 && was_up=yes || was_up=no
+  "$BED/kafka.sh" up || return 1
+  eval "$("$BED/env.sh")"
+  cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 --nocapture crashes:: 2>&1 | tee "$logs/crashes.log"
+  status=${PIPESTATUS[0]}
+  count "$logs/crashes.log"
+  [ "$was_up" = yes ] || "$BED/kafka.sh" down --wipe
   return "$status"
 }
 
@@ -209,6 +228,9 @@ if [ $e2e = yes ]; then
     stage "end-to-end tests" end_to_end_tests
   fi
   if { [ "$was_up" = none ] || [ $anew = yes ]; } && [ $keep = no ]; then stage "bed down" "$BED/bed.sh" down; fi
+fi
+if [ $crashes = yes ]; then
+  stage "bed build" "$BED/build.sh" kafka && stage "killed workers" crash_tests
 fi
 if [ $faults != no ]; then
   if [ $e2e = yes ] || stage "bed build" "$BED/build.sh" kafka; then stage "three brokers" fault_tests; fi

@@ -50,7 +50,7 @@ impl Default for EventPlan {
 }
 
 /// A well-mixed number of a place in the sequence (splitmix64).
-fn mix(seed: u64, index: u64, lane: u64) -> u64 {
+pub fn mix(seed: u64, index: u64, lane: u64) -> u64 {
     let mut z = seed.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(
         index
             .wrapping_mul(4)
@@ -106,6 +106,13 @@ impl EventPlan {
 
     pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
         (0..self.records).map(|index| self.event(index))
+    }
+
+    /// One of `parts` equal parts of the events, in order; numbers count from 0.
+    pub fn part(&self, number: u64, parts: u64) -> impl Iterator<Item = Event> + use<> {
+        let at = |part: u64| self.records * part / parts.max(1);
+        let (from, to, plan) = (at(number), at(number + 1), self.clone());
+        (from..to).map(move |index| plan.event(index))
     }
 
     /// An event of a tenant of no other event, at a given time: what moves the frontier past all others.

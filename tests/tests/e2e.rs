@@ -4,6 +4,8 @@
 mod api;
 #[path = "e2e/bad_records.rs"]
 mod bad_records;
+#[path = "e2e/crashes.rs"]
+mod crashes;
 #[path = "e2e/end_to_end.rs"]
 mod end_to_end;
 #[path = "e2e/exactly_once.rs"]
