@@ -158,7 +158,7 @@ crash_tests() {
   local status=0 was_up
   [ -n "${TURBINE_CRASHES:-}" ] || die "test: --crashes wants a number of kills"
   export TURBINE_SKIP_LOG=$logs/skipped.log
-  "$BED/kafka.sh" status >/dev/null 2>&1 && was_up=yes || was_up=no
+  "$BED/kafka.sh" running >/dev/null 2>&1 && was_up=yes || was_up=no
   "$BED/kafka.sh" up || return 1
   eval "$("$BED/env.sh")"
   cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 --nocapture crashes:: 2>&1 | tee "$logs/crashes.log"
