@@ -1,5 +1,5 @@
 //! `turbine-cli`: checks and explains `TurbineApp` files, predicts and proves where keys lie, writes records to the right
-//! place, puts dead letters back. Installed as `kubectl-turbine` it is `kubectl turbine`.
+//! place, puts dead letters back, looks into stored state. Installed as `kubectl-turbine` it is `kubectl turbine`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ mod patient;
 mod placement;
 mod produce;
 mod progress;
+mod store;
 mod table;
 mod validate;
 mod yaml11;
@@ -28,6 +29,7 @@ use dlq::DlqVerb;
 use patient::Patient;
 use placement::PlacementVerb;
 use produce::ProduceArgs;
+use store::StoreVerb;
 
 /// Check, explain and install `TurbineApps`; predict, prove and compare placements.
 ///
@@ -49,6 +51,7 @@ Examples:
   turbine-cli produce --bootstrap kafka:9092 --topic events --file events.tsv
   turbine-cli dlq list --bootstrap kafka:9092 --topic events-dlq
   turbine-cli dlq replay --bootstrap kafka:9092 --topic events-dlq --since 2h --dry-run
+  turbine-cli store verify --state /var/lib/turbine
   turbine-cli assignment simulate --topic orders:12 --topic payments:12 --members 3"
 )]
 struct Cli {
@@ -118,6 +121,9 @@ Examples:
     /// Look at dead letters, and write them back to where they came from
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(DlqVerb),
+    /// Look into the stores of a stopped worker, and prove that they are whole
+    #[command(subcommand, arg_required_else_help = true)]
+    Store(StoreVerb),
     /// Compare ways to share out partitions
     #[command(subcommand, arg_required_else_help = true)]
     Assignment(AssignmentVerb),
@@ -128,7 +134,11 @@ impl Verb {
     fn failure(&self) -> u8 {
         match self {
             Self::Validate { .. } | Self::Explain { .. } | Self::Crds => 1,
-            Self::Placement(_) | Self::Produce(_) | Self::Dlq(_) | Self::Assignment(_) => UNDECIDED,
+            Self::Placement(_)
+            | Self::Produce(_)
+            | Self::Dlq(_)
+            | Self::Store(_)
+            | Self::Assignment(_) => UNDECIDED,
         }
     }
 }
@@ -147,6 +157,7 @@ fn main() -> ExitCode {
         Verb::Placement(verb) => placement::run(verb, &mut out, &mut err),
         Verb::Produce(arguments) => produce::run(arguments, &mut out, &mut err),
         Verb::Dlq(verb) => dlq::run(verb, &mut out, &mut err),
+        Verb::Store(verb) => store::run(verb, &mut out, &mut err),
         Verb::Assignment(verb) => assignment::run(verb, &mut out),
     };
     match done {

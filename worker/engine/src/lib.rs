@@ -109,6 +109,7 @@ mod pipeline;
 mod placement;
 mod spec;
 mod state;
+mod stored_pane;
 mod windows;
 
 pub use batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
@@ -124,3 +125,4 @@ pub use spec::{
     WINDOW_START_COLUMN, WindowKind, WindowSpec,
 };
 pub use state::{Change, Changes, KeyRange, Unsaved};
+pub use stored_pane::{StoredPane, TuplePart};

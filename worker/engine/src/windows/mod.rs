@@ -14,5 +14,5 @@ pub(crate) use bucket::{Hasher, NewPane};
 pub(crate) use cold::Wanted;
 pub(crate) use save::unsaved;
 pub(crate) use slices::Slice;
-pub(crate) use stored::{PaneKey, key_after};
+pub(crate) use stored::{PaneKey, header_signature, key_after};
 pub(crate) use window::{Place, Window};

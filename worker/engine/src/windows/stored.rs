@@ -96,6 +96,19 @@ pub(crate) fn decode_header<'a>(
     window: &str,
     signature: u32,
 ) -> Result<Reader<'a>, StateError> {
+    match header_signature(key, value)? {
+        (found, rest) if found == signature => Ok(rest),
+        _ => Err(StateError::WindowChanged {
+            window: window.to_owned(),
+        }),
+    }
+}
+
+/// Checks the format and gives the signature and what follows.
+pub(crate) fn header_signature<'a>(
+    key: &[u8],
+    value: &'a [u8],
+) -> Result<(u32, Reader<'a>), StateError> {
     let mut rest = Reader(value);
     match rest.byte() {
         Some(FORMAT) => {}
@@ -113,16 +126,13 @@ pub(crate) fn decode_header<'a>(
             });
         }
     }
-    match rest.array().map(u32::from_be_bytes) {
-        Some(found) if found == signature => Ok(rest),
-        Some(_) => Err(StateError::WindowChanged {
-            window: window.to_owned(),
-        }),
-        None => Err(StateError::Value {
+    let signature = rest.array().map(u32::from_be_bytes);
+    signature
+        .map(|signature| (signature, rest))
+        .ok_or_else(|| StateError::Value {
             key: hex(key),
             what: "it is too short",
-        }),
-    }
+        })
 }
 
 /// A hash of all that gives a window's stored values their meaning. Result names, lateness and

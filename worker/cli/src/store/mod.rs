@@ -1,0 +1,161 @@
+//! `turbine-cli store`: what a stopped worker's stores and their checkpoints hold.
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+
+use clap::{ArgGroup, Args, Subcommand};
+
+use crate::Verdict;
+use crate::keys::KeyForm;
+use crate::placement::Output;
+
+mod checkpoints;
+mod get;
+mod inspect;
+mod pane;
+mod scan;
+mod verify;
+mod volume;
+
+use volume::Stores;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreVerb {
+    /// Say what stores are, how far they came, and what they and their checkpoints hold
+    ///
+    /// Of every store on the volume: identity, lineage, format, positions, number and checksum of the last entry, frontier and
+    /// clocks, keys, the key groups that have some, and sizes; and the checkpoints that lie on the volume. Checkpoints in a
+    /// bucket are not looked at. With --output json a key group of `null` is that of records without a key.
+    ///
+    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
+    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    ///
+    /// The exit code is 0, or 2 if a store cannot be opened.
+    #[command(after_help = "\
+Examples:
+  turbine-cli store inspect --state /var/lib/turbine
+  turbine-cli store inspect --state state --subscription per-tenant --partition 3 --count
+  turbine-cli store inspect --state state -o json")]
+    Inspect(InspectArgs),
+    /// Read stores and their checkpoints through, and say what is wrong
+    ///
+    /// Every key and value of a store is read, with RocksDB's checksums. Keys must be those of panes, in key groups that the
+    /// store's partition owns; values must be of this format and, within one window, of one definition. The store must be the
+    /// one that its folder and the volume's marker say. Of checkpoints on the volume, manifests and the content of all files are
+    /// compared with their checksums. Whether a key fits the app's spec is asked by `placement clear --dry-run`.
+    ///
+    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
+    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    ///
+    /// The exit code is 0 if everything is whole, 1 if something is not, 2 if it could not be read through.
+    #[command(after_help = "\
+Examples:
+  turbine-cli store verify --state /var/lib/turbine
+  turbine-cli store verify --state state --subscription per-tenant --partition 3 -o json")]
+    Verify(VerifyArgs),
+    /// Look up one stored key, or all panes of one record's key
+    ///
+    /// --raw is a stored key as `store scan` prints it. --key is the partition key as text; of one that is made of several
+    /// columns each part is given, in the order of the app's partitionKey. Values are shown as they are stored: a byte for the
+    /// format, four for the window's definition, the aggregates. One store must be meant.
+    ///
+    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
+    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    ///
+    /// The exit code is 0, 1 if there is no such key, 2 if it cannot be looked up.
+    #[command(after_help = "\
+Examples:
+  turbine-cli store get --state state --subscription per-tenant --partition 3 --key AAPL
+  turbine-cli store get --state state --subscription pairs --partition 0 --key EU --key 42
+  turbine-cli store get --state state --subscription per-tenant --partition 3 --raw 4f40010377696e80000000000000000100000004...")]
+    Get(GetArgs),
+    /// List stored keys in their order
+    ///
+    /// Of each: key group, window, start of the window, the parts of the key, and the stored key as it is. Stored parts do not
+    /// say their types: they are guessed, text before numbers before truth values. One store must be meant.
+    ///
+    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
+    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    ///
+    /// The exit code is 0, or 2 if the store cannot be read.
+    #[command(after_help = "\
+Examples:
+  turbine-cli store scan --state state --subscription per-tenant --partition 3
+  turbine-cli store scan --state state --subscription per-tenant --partition 3 --group 657 --values
+  turbine-cli store scan --state state --subscription per-tenant --partition 3 --group null --limit 5
+  turbine-cli store scan --state state --subscription per-tenant --partition 3 --prefix 4f4001 -o json")]
+    Scan(ScanArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    #[command(flatten)]
+    stores: Stores,
+    /// Count the keys, in all and per key group, by reading them; else their number is RocksDB's estimate
+    #[arg(long)]
+    count: bool,
+    /// How the answer is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    stores: Stores,
+    /// How the answer is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["raw", "key"]))]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    stores: Stores,
+    /// A stored key, in hex
+    #[arg(long, value_name = "HEX")]
+    raw: Option<String>,
+    /// The partition key, or one part of it; may be repeated
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    key: Vec<String>,
+    #[command(flatten)]
+    form: KeyForm,
+    /// How the answer is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    stores: Stores,
+    /// Only this key group: 0 to 959, or `null` for records without a key
+    #[arg(long, value_parser = scan::group)]
+    group: Option<turbine_keygroups::Group>,
+    /// Only stored keys that begin with these bytes, in hex
+    #[arg(long, value_name = "HEX", conflicts_with = "group")]
+    prefix: Option<String>,
+    /// How many keys at most
+    #[arg(long, value_name = "KEYS", default_value = "100")]
+    limit: NonZeroUsize,
+    /// Show the stored values as well, in hex; JSON always has them
+    #[arg(long)]
+    values: bool,
+    /// How the answer is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+pub(crate) fn run(
+    verb: StoreVerb,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> anyhow::Result<Verdict> {
+    match verb {
+        StoreVerb::Inspect(arguments) => inspect::run(&arguments, out),
+        StoreVerb::Verify(arguments) => verify::run(&arguments, out),
+        StoreVerb::Get(arguments) => get::run(&arguments, out, err),
+        StoreVerb::Scan(arguments) => scan::run(&arguments, out, err),
+    }
+}
