@@ -87,6 +87,17 @@ fn controls(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & HIGH
 }
 
+/// Powers of ten up to that of [`MOST_DIGITS`].
+const TENS: [u64; MOST_DIGITS + 1] = {
+    let mut tens = [1; MOST_DIGITS + 1];
+    let mut at = 1;
+    while at < tens.len() {
+        tens[at] = tens[at - 1] * 10;
+        at += 1;
+    }
+    tens
+};
+
 /// A run of decimal digits.
 #[derive(Debug, Clone, Copy)]
 struct Digits {
@@ -119,7 +130,7 @@ fn digits(bytes: &[u8], mut at: usize) -> Option<Digits> {
             return None;
         }
         let padded = eight(word << (64 - 8 * count));
-        digits.value = digits.value * 10_u64.pow(count) + padded;
+        digits.value = digits.value * TENS.get(count as usize)? + padded;
         return Some(digits);
     }
     while let Some(digit) = bytes.get(at).filter(|byte| byte.is_ascii_digit()) {
@@ -203,7 +214,7 @@ fn short_float(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
         if decimals == 0 || number.count + decimals > MOST_DIGITS {
             return None;
         }
-        number.value = number.value * 10_u64.pow(u32::try_from(decimals).ok()?) + fraction.value;
+        number.value = number.value * TENS.get(decimals)? + fraction.value;
     }
     if number.value >= 1 << 53 || matches!(bytes.get(end), Some(b'e' | b'E')) {
         return None;
