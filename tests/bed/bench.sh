@@ -1,9 +1,12 @@
 #!/bin/bash
-# ./run bench worker|streams|placement|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
+# ./run bench worker|streams|placement|kernels|gates|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
 #   worker     drains a preloaded topic of 5 million records through a tumbling sum (broker only): events per CPU-second, peak memory
 #   streams    the worker and Kafka Streams on one preloaded topic, in turns (broker only): count and sum in windows, both outputs
 #              checked against the generator; about 30 minutes, or two with --quick
 #   placement  the engine with the check of every row's placement and without it, in turns: what the check costs
+#   kernels    decode, fold and encode, each alone over fixed input: nanoseconds per record or row
+#   gates      the same under valgrind: instructions, compared with tests/benchmarks/kernels.tsv; fails when one takes 3 % more.
+#              --update writes what was counted; part of ./run test
 #   operator   1,000 apps in phase Running on fake nodes for 10 minutes: writes, requests, memory
 # ARGUMENTS go to the benchmark program (turbine-bench): ./run bench worker --records 100000
 set -euo pipefail
@@ -18,13 +21,18 @@ case $what in
     export TURBINE_BED_KAFKA_HEAP=${TURBINE_BED_KAFKA_HEAP:-1g}
     parts=(kafka) up=("$BED/kafka.sh" up)
     ;;
-  placement)
+  placement | kernels)
     "$BED/packages.sh" build
     build_programs
-    exec "$CARGO_TARGET_DIR/release/turbine-bench" placement "$@"
+    exec "$CARGO_TARGET_DIR/release/turbine-bench" "$what" "$@"
+    ;;
+  gates)
+    "$BED/packages.sh" build gates
+    build_programs
+    exec "$BED/gates.sh" "$@"
     ;;
   operator) parts=() up=("$BED/bed.sh" up) ;;
-  *) die "bench: worker, streams, placement or operator; see ./run help bench" ;;
+  *) die "bench: worker, streams, placement, kernels, gates or operator; see ./run help bench" ;;
 esac
 "$BED/packages.sh" build
 "$BED/build.sh" "${parts[@]}"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# packages.sh build|api|bed|lint...: installs the system packages that are missing (root, Debian family), or says which ones are
+# packages.sh build|api|bed|lint|gates...: installs the system packages that are missing (root, Debian family), or says which ones are
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -12,6 +12,8 @@ api=(openssl curl ca-certificates)
 bed=(containerd runc containernetworking-plugins conntrack iptables nftables ipset iproute2 busybox-static gcc libc6-dev e2fsprogs procps)
 # shellcheck disable=SC2034
 lint=(shellcheck)
+# shellcheck disable=SC2034
+gates=(valgrind)
 
 missing=()
 for group in "$@"; do

@@ -1,15 +1,15 @@
 #!/bin/bash
 # ./run test [--unit | --e2e | --faults [N] | --crashes N [SEED]] [--keep] [NAME...]: all checks and tests, with the time of each stage and a count at the end
-#   order: lint, release build, unit tests, images, bed up, the demo with its check, a new bed, component tests on the broker and
-#   on a small volume, the end-to-end tests, bed down; the tests with three brokers only where they are asked for
-#   --unit   lint, build and unit tests: no cluster and no broker
+#   order: lint, release build, unit tests, gates (instruction counts), images, bed up, the demo with its check, a new bed, component
+#   tests on the broker and on a small volume, the end-to-end tests, bed down; the tests with three brokers only where they are asked for
+#   --unit   lint, build, unit tests and gates: no cluster and no broker
 #   --faults build, then the tests with three brokers that die, freeze and cannot be reached, on a cluster of their own; with N also
 #            those that take minutes, and N kills of leaders (25 minutes with 50)
 #   --crashes  build, then a worker that is killed N times with each guarantee and started again, on the bed's broker alone; the same
 #            SEED gives the same records and times of kills (about 2 s for each kill)
 #   --e2e    build, then the end-to-end tests of tests/tests alone; a bed that is up is used as it is and stays
 #   --keep   leave the bed up at the end
-#   NAME     only tests whose names contain one of these words; no lint, no demo; the bed as with --e2e
+#   NAME     only tests whose names contain one of these words; no lint, no gates, no demo; the bed as with --e2e
 # Tests that need a bed of their own start it anew: what ran in one that was up is gone.
 # Where the machine cannot run pods, tests that need them are counted as skipped and named.
 # About 50 minutes the first time on 2 cores (dependencies and Kubernetes are compiled once), then about 15.
@@ -20,19 +20,19 @@ cd "$ROOT" || exit 1
 logs=$TURBINE_CACHE/logs
 mkdir -p "$logs"
 
-lint=yes unit=yes e2e=yes demo=yes keep=no anew=yes faults=no kills=0 crashes=no
+lint=yes gates=yes unit=yes e2e=yes demo=yes keep=no anew=yes faults=no kills=0 crashes=no
 names=()
 for argument in "$@"; do
   case $argument in
-    --faults) lint=no unit=no demo=no e2e=no faults=only ;;
-    --crashes) lint=no unit=no demo=no e2e=no faults=no crashes=yes ;;
+    --faults) lint=no gates=no unit=no demo=no e2e=no faults=only ;;
+    --crashes) lint=no gates=no unit=no demo=no e2e=no faults=no crashes=yes ;;
     [0-9]*) if [ $crashes = yes ]; then if [ -z "${TURBINE_CRASHES:-}" ]; then export TURBINE_CRASHES=$argument; else export TURBINE_CRASH_SEED=$argument; fi
       elif [ $faults = only ]; then kills=$argument; else names+=("$argument"); fi ;;
     --unit) e2e=no faults=no ;;
-    --e2e) lint=no unit=no demo=no anew=no faults=no ;;
+    --e2e) lint=no gates=no unit=no demo=no anew=no faults=no ;;
     --keep) keep=yes ;;
     -*) die "test: unknown option $argument; see ./run help test" ;;
-    *) names+=("$argument") lint=no demo=no anew=no; [ $faults = only ] || faults=no ;;
+    *) names+=("$argument") lint=no gates=no demo=no anew=no; [ $faults = only ] || faults=no ;;
   esac
 done
 
@@ -193,6 +193,7 @@ finish() {
 
 groups=(build)
 if [ $lint = yes ]; then groups+=(lint); fi
+if [ $gates = yes ]; then groups+=(gates); fi
 if [ $e2e = yes ] && ! why_no_nodes >/dev/null; then groups+=(api bed); fi
 "$BED/packages.sh" "${groups[@]}" || exit 1
 
@@ -211,6 +212,7 @@ if [ $lint = yes ]; then
 fi
 stage build compile || finish
 if [ $unit = yes ]; then stage "unit tests" unit_tests; fi
+if [ $gates = yes ]; then stage gates "$BED/gates.sh"; fi
 if [ $e2e = yes ]; then
   stage "bed build" wait "$preparation" || finish
   was_up=$(cluster_mode)

@@ -1,5 +1,6 @@
 //! `turbine-bench`: measurements on the real parts. Method and results are in `docs/benchmarks.md`.
 
+mod kernels;
 mod machine;
 mod operator;
 mod placement;
@@ -25,6 +26,8 @@ enum What {
     Streams(streams::Options),
     /// The engine with the check of every row's placement and without it, in turns: what the check costs.
     Placement(placement::Options),
+    /// The stages of the way of a record, each alone over fixed input: nanoseconds.
+    Kernels(kernels::Options),
     /// Many apps in phase Running on fake nodes: what the operator writes, asks and holds.
     Operator(operator::Options),
 }
@@ -35,6 +38,7 @@ async fn main() -> Result<()> {
         What::Worker(options) => worker::measure(&options).await,
         What::Streams(options) => streams::measure(&options).await,
         What::Placement(options) => placement::measure(&options),
+        What::Kernels(options) => kernels::measure(&options),
         What::Operator(options) => operator::measure(&options).await,
     }
 }
