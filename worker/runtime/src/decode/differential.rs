@@ -1,6 +1,6 @@
 //! Guessing against the general parser: both take, refuse and yield the same, whatever comes.
 //!
-//! `TURBINE_DECODE_INPUTS` is the number of messages; 10 million take about a minute:
+//! `TURBINE_DECODE_INPUTS` is the number of messages; the long form is 10 million:
 //! `TURBINE_DECODE_INPUTS=10000000 cargo test --release -p turbine-runtime guesses_agree`
 
 use arrow_array::cast::AsArray;
