@@ -1,5 +1,6 @@
 //! The program: arguments, logs, signals, exit codes.
 
+mod allocator;
 mod logs;
 mod run;
 mod serve;
@@ -148,6 +149,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// Runs the program to its end.
 #[must_use]
 pub fn run(arguments: Arguments) -> ExitCode {
+    allocator::tune();
     let ended = match arguments.command {
         None => serve::serve(&arguments.serve),
         Some(Command::Serve(serve)) => serve::serve(&serve),
