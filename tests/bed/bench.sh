@@ -1,8 +1,9 @@
 #!/bin/bash
-# ./run bench worker|streams|placement|kernels|gates|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
+# ./run bench worker|streams|memory|placement|kernels|gates|operator [ARGUMENTS]: measurements; method and results are in docs/benchmarks.md
 #   worker     drains a preloaded topic of 5 million records through a tumbling sum (broker only): events per CPU-second, peak memory
 #   streams    the worker and Kafka Streams on one preloaded topic, in turns (broker only): count and sum in windows, both outputs
 #              checked against the generator; about 30 minutes, or two with --quick
+#   memory     20 million keys in a pod with 1 GiB (whole bed): every sum right, no kill for want of memory; about 15 minutes
 #   placement  the engine with the check of every row's placement and without it, in turns: what the check costs
 #   kernels    decode, fold and encode, each alone over fixed input: nanoseconds per record or row
 #   gates      the same under valgrind: instructions, compared with tests/benchmarks/kernels.tsv; fails when one takes 3 % more.
@@ -11,6 +12,8 @@
 # ARGUMENTS go to the benchmark program (turbine-bench): ./run bench worker --records 100000
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+bed_with_images() { "$BED/bed.sh" up && "$BED/images.sh"; }
+
 what=${1:-}
 [ $# -eq 0 ] || shift
 cd "$ROOT"
@@ -31,8 +34,9 @@ case $what in
     build_programs
     exec "$BED/gates.sh" "$@"
     ;;
+  memory) parts=(kafka api nodes) up=(bed_with_images) ;;
   operator) parts=() up=("$BED/bed.sh" up) ;;
-  *) die "bench: worker, streams, placement, kernels, gates or operator; see ./run help bench" ;;
+  *) die "bench: worker, streams, memory, placement, kernels, gates or operator; see ./run help bench" ;;
 esac
 "$BED/packages.sh" build
 "$BED/build.sh" "${parts[@]}"

@@ -7,12 +7,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use arrow_array::RecordBatch;
 use clap::Args;
+use tempfile::TempDir;
 use turbine_crds::compiled::CompiledSubscription;
 use turbine_crds::rules::validate;
 use turbine_engine::{AllLive, InputBatch, Pipeline, Placement, PlacementCheck};
+use turbine_keygroups::{Partition, RawPartitionCount};
+use turbine_protocol::{
+    Change, Entry, Frontier, Lineage, Position, StoreEpoch, StoreIdentity, Task,
+};
 use turbine_runtime::decode::{Decoded, JsonDecoder};
 use turbine_runtime::sink::ResultEncoder;
 use turbine_runtime::task::pipeline_spec;
+use turbine_state::{StateBudget, StateVolume, TaskState as _};
 use turbine_tests::events::EventPlan;
 use turbine_tests::manifest::AppManifest;
 
@@ -45,6 +51,11 @@ const KERNELS: &[Kernel] = &[
         name: "fold",
         items: 20_000,
         prepare: fold,
+    },
+    Kernel {
+        name: "journal",
+        items: 1_000,
+        prepare: journal,
     },
     Kernel {
         name: "encode",
@@ -206,6 +217,61 @@ fn fold(items: u32) -> Result<Run> {
         let mut pipeline = pipeline(&subscription)?;
         take(&mut pipeline, &decoded)?;
         black_box(pipeline.open_panes());
+        Ok(())
+    }))
+}
+
+/// The entry of a commit with as many changed panes, into the journal; the kernel's part of the write and the sync is not
+/// counted.
+fn journal(items: u32) -> Result<Run> {
+    let folder = TempDir::new()?;
+    let task = Task {
+        subscription: "per-tenant".parse()?,
+        partition: Partition::try_from(0)?,
+    };
+    let store_epoch = StoreEpoch::try_from(1)?;
+    let identity = StoreIdentity::new(
+        "kernels".parse()?,
+        Lineage::new(uuid::Uuid::from_u128(1)),
+        &task,
+        store_epoch,
+        RawPartitionCount::try_from(1_u32)?,
+        "tenant_id".to_owned(),
+    );
+    let position = Position {
+        topic: "events".parse()?,
+        partition: task.partition,
+        next: 0.try_into()?,
+    };
+    let volume = StateVolume::open(folder.path(), StateBudget::new(64 << 20, 1)?)?;
+    let mut store = volume.create_store(&identity, std::slice::from_ref(&position))?;
+    let panes: Vec<(Vec<u8>, Vec<u8>)> = (0..items)
+        .map(|pane| {
+            let key = format!("minute/1767261600000/tenant-{pane:06}").into_bytes();
+            (key, vec![7; 80])
+        })
+        .collect();
+    Ok(Box::new(move || {
+        let changes: Vec<Change<'_>> = panes
+            .iter()
+            .map(|(key, value)| Change {
+                key,
+                value: Some(value),
+            })
+            .collect();
+        let number = store.progress().number.next();
+        let checksum = store.commit(&Entry {
+            task: &task,
+            store_epoch,
+            number,
+            positions: std::slice::from_ref(&position),
+            frontier: Frontier(None),
+            clocks: b"{}",
+            changes: &changes,
+        })?;
+        black_box(checksum);
+        // both are in use as long as the store is
+        black_box((&folder, &volume));
         Ok(())
     }))
 }
