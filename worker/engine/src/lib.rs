@@ -126,3 +126,4 @@ pub use spec::{
 };
 pub use state::{Change, Changes, KeyRange, Unsaved};
 pub use stored_pane::{StoredPane, TuplePart};
+pub use windows::UnsavedPanes;

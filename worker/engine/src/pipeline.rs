@@ -16,8 +16,8 @@ use crate::error::{BatchError, PipelineError, SpecError};
 use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
 use crate::placement::Checker;
 use crate::spec::{IdlePolicy, OnRowError, PipelineSpec};
-use crate::state::{Changes, Unsaved};
-use crate::windows::{self, Hasher, Place, Window};
+use crate::state::{Changes, KeyRange, Unsaved};
+use crate::windows::{self, Hasher, Place, UnsavedPanes, Window};
 
 /// The computation of one task. See the crate's documentation for its rules.
 #[derive(Debug)]
@@ -388,6 +388,28 @@ impl Pipeline {
     /// positions.
     #[must_use]
     pub fn take_unsaved(&mut self) -> Unsaved {
-        windows::unsaved(&mut self.windows)
+        let unsaved = Unsaved {
+            puts: UnsavedPanes::of(&self.windows).to_changes(),
+            dead: windows::dead(&self.windows),
+        };
+        windows::saved(&mut self.windows);
+        unsaved
+    }
+
+    /// As [`Self::take_unsaved`], for stores that take pane after pane: `save` is given the dead ranges, which come first,
+    /// and the panes. What was given counts as stored once it has returned.
+    ///
+    /// # Errors
+    /// What `save` returns; the pipeline is as it was.
+    pub fn save_unsaved<E>(
+        &mut self,
+        save: impl FnOnce(&[KeyRange], &UnsavedPanes<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        save(
+            &windows::dead(&self.windows),
+            &UnsavedPanes::of(&self.windows),
+        )?;
+        windows::saved(&mut self.windows);
+        Ok(())
     }
 }

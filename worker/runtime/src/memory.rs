@@ -3,8 +3,8 @@
 use turbine_kafka::QueueBudget;
 
 /// A dirty pane while its commit is written: its key and value among the changes and in the entry,
-/// with what each of these adds.
-const DIRTY_PANE_BYTES: usize = 256;
+/// with what each of these adds, measured with seven aggregates.
+const DIRTY_PANE_BYTES: usize = 400;
 /// Below this a task would wait for its disk more than it works.
 const LEAST_COMMIT: usize = 10_000;
 const MOST_COMMIT: usize = 1_000_000;
@@ -38,11 +38,11 @@ impl Memory {
         QueueBudget::divided(self.bytes / 20 * 3, tasks)
     }
 
-    /// Panes that one of `tasks` tasks keeps in memory. A table that grows has its old and its new
-    /// room for a while, so this is less than a half.
+    /// Panes that one of `tasks` tasks keeps in memory. Tables that grow leave their old room behind, and what the allocator
+    /// makes of it again is not theirs alone: half as much again goes there.
     #[must_use]
     pub fn live_bytes(self, tasks: usize) -> usize {
-        self.bytes / 5 * 2 / tasks.max(1)
+        self.bytes / 4 / tasks.max(1)
     }
 
     /// Records after which one of `tasks` tasks commits before its interval is over, so that what it
@@ -71,8 +71,9 @@ mod tests {
         assert_eq!(memory.stores(), 214_748_364);
         let live = memory.live_bytes(tasks) * tasks;
         let all = queued + dirty + live + memory.stores();
+        // program, threads and clients take 90 MiB, what the allocator cannot use again about as much
         assert!(
-            all <= (1 << 30) / 100 * 90,
+            all <= (1 << 30) / 100 * 75,
             "{all} leaves too little for the rest"
         );
     }

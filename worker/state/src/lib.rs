@@ -18,5 +18,5 @@ pub use budget::{BudgetTooSmall, StateBudget};
 pub use error::StateError;
 pub use restored::RestoredStore;
 pub use store::TaskStore;
-pub use task_state::{Progress, Show, StateSizes, TaskState, Visit};
+pub use task_state::{GiveRows, Progress, Show, StateSizes, TakeRow, TaskState, Visit};
 pub use volume::{FoundStore, MARKER_FILE, StateVolume};

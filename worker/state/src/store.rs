@@ -16,7 +16,7 @@ use crate::checkpoint::{CheckpointMeta, Checkpointer, Snapshot};
 use crate::error::StateError;
 use crate::journal::{Draft, Journal, Life, RecordRef};
 use crate::rows::{Filling, Header, Rows};
-use crate::task_state::{Progress, Show, StateSizes, TaskState, Visit};
+use crate::task_state::{GiveRows, Progress, Show, StateSizes, TaskState, Visit};
 
 /// A task's state.
 pub struct TaskStore {
@@ -382,10 +382,10 @@ impl TaskState for TaskStore {
         self.decide(prepared.progress.number, RecordKind::Cancelled)
     }
 
-    fn save(
+    fn save_each(
         &mut self,
         dead: &[Range<&[u8]>],
-        puts: &mut dyn Iterator<Item = (&[u8], &[u8])>,
+        puts: &mut GiveRows<'_>,
     ) -> Result<(), StateError> {
         if let Some(prepared) = &self.prepared {
             return Err(StateError::OutOfOrder {
@@ -399,9 +399,7 @@ impl TaskState for TaskStore {
         for range in dead {
             filling.remove(range)?;
         }
-        for (key, value) in puts {
-            filling.put(key, Some(value))?;
-        }
+        puts(&mut |key, value| filling.put(key, Some(value)))?;
         filling.finish(&self.progress)?;
         self.saved = self.progress.number;
         self.journal.release(self.life, self.saved)

@@ -55,6 +55,12 @@ pub struct StateSizes {
     pub journal: u64,
 }
 
+/// Takes one key and its value.
+pub type TakeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), StateError> + 'a;
+
+/// Gives rows, one after the other, in ascending order of their keys: nobody holds all of them.
+pub type GiveRows<'a> = dyn FnMut(&mut TakeRow<'_>) -> Result<(), StateError> + 'a;
+
 /// Shown one key and its value at a time; says whether to go on.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
@@ -121,17 +127,34 @@ pub trait TaskState: Send {
     fn cancel_prepared(&mut self) -> Result<(), StateError>;
 
     /// Takes everything that was committed and not saved into the store's own files, so that a
-    /// start need not read it from the journal. Keys of the ranges `dead` are removed; `puts` are
+    /// start need not read it from the journal. Keys of the ranges `dead` are removed; `puts` gives
     /// all keys that changed since the last save and are not dead, with their values as of the last
-    /// commit, in ascending order.
+    /// commit.
     ///
     /// # Errors
     /// If they cannot be written, or an entry is prepared: its changes do not count.
+    fn save_each(
+        &mut self,
+        dead: &[Range<&[u8]>],
+        puts: &mut GiveRows<'_>,
+    ) -> Result<(), StateError>;
+
+    /// As [`TaskState::save_each`], of rows that are there already.
+    ///
+    /// # Errors
+    /// The same.
     fn save(
         &mut self,
         dead: &[Range<&[u8]>],
         puts: &mut dyn Iterator<Item = (&[u8], &[u8])>,
-    ) -> Result<(), StateError>;
+    ) -> Result<(), StateError> {
+        self.save_each(dead, &mut |take| {
+            for (key, value) in &mut *puts {
+                take(key, value)?;
+            }
+            Ok(())
+        })
+    }
 
     /// A moment of the store's own files, which is that of the last [`TaskState::save`], made at this time (milliseconds since
     /// the Unix epoch).

@@ -12,7 +12,8 @@ mod window;
 
 pub(crate) use bucket::{Hasher, NewPane};
 pub(crate) use cold::Wanted;
-pub(crate) use save::unsaved;
+pub use save::UnsavedPanes;
+pub(crate) use save::{dead, saved};
 pub(crate) use slices::Slice;
 pub(crate) use stored::{PaneKey, header_signature, key_after};
 pub(crate) use window::{Place, Window};

@@ -1,7 +1,7 @@
 //! The calls of librdkafka that the safe crate does not offer: batches without an allocation per
 //! record, producing with a partition of our own choice, commits with a time limit, and what a user may do.
 //!
-//! Beside one setting of the allocator this is the only place in the project where `unsafe` is allowed; each block says why it holds.
+//! This is the only place in the project where `unsafe` is allowed; each block says why it holds.
 #![allow(unsafe_code)]
 
 mod produce;

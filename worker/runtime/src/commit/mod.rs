@@ -168,14 +168,14 @@ impl Life<'_> {
     pub(crate) fn save(&mut self) -> Result<(), TaskError> {
         self.cell.enter(Step::Writing);
         let started = Instant::now();
-        let unsaved = self.pipeline.take_unsaved();
-        let dead: Vec<Range<&[u8]>> = unsaved
-            .dead
-            .iter()
-            .map(|range| &range.from[..]..&range.to[..])
-            .collect();
-        let mut puts = unsaved.puts.iter().map(|put| (put.key, put.value));
-        self.store.save(&dead, &mut puts)?;
+        let store = &mut self.store;
+        self.pipeline.save_unsaved(|dead, panes| {
+            let dead: Vec<Range<&[u8]>> = dead
+                .iter()
+                .map(|range| &range.from[..]..&range.to[..])
+                .collect();
+            store.save_each(&dead, &mut |take| panes.try_for_each(&mut *take))
+        })?;
         self.saved = Saved {
             number: self.store.progress().number,
             at: self.setup.clock.monotonic(),

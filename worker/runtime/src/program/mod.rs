@@ -1,6 +1,5 @@
 //! The program: arguments, logs, signals, exit codes.
 
-mod allocator;
 mod logs;
 mod run;
 mod serve;
@@ -149,7 +148,6 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// Runs the program to its end.
 #[must_use]
 pub fn run(arguments: Arguments) -> ExitCode {
-    allocator::tune();
     let ended = match arguments.command {
         None => serve::serve(&arguments.serve),
         Some(Command::Serve(serve)) => serve::serve(&serve),
