@@ -6,6 +6,7 @@ mod transaction;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use turbine_engine::Unsaved;
 use turbine_kafka::KafkaError;
 use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
 use turbine_protocol::{
@@ -16,7 +17,7 @@ use turbine_state::{StateError, TaskState};
 pub(crate) use self::checkpoint::Checkpoints;
 use crate::control::metrics::Level;
 use crate::control::status::Step;
-use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError};
+use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError, receipt_of, stored};
 
 /// Acknowledgements are waited for in slices, so that the wait shows as alive.
 const FLUSH_SLICE: Duration = Duration::from_secs(1);
@@ -80,7 +81,7 @@ impl Life<'_> {
                         break;
                     }
                     Err(error) => {
-                        let halt = TaskError::from(error).halt();
+                        let halt = error.halt();
                         self.cell.update(|status| status.halt = Some(halt));
                         CommitEvent::OffsetFailed
                     }
@@ -128,10 +129,7 @@ impl Life<'_> {
         self.cell.enter(Step::Writing);
         let changes = self.pipeline.take_changes();
         let clocks = self.pipeline.clocks();
-        let stored_clocks = serde_json::to_vec(&clocks).map_err(|source| TaskError::Clocks {
-            what: "written",
-            source,
-        })?;
+        let stored_clocks = stored(&clocks)?;
         let changes: Vec<Change<'_>> = changes
             .iter()
             .map(|change| Change {
@@ -169,13 +167,8 @@ impl Life<'_> {
         self.cell.enter(Step::Writing);
         let started = Instant::now();
         let unsaved = self.pipeline.take_unsaved();
-        let dead: Vec<Range<&[u8]>> = unsaved
-            .dead
-            .iter()
-            .map(|range| &range.from[..]..&range.to[..])
-            .collect();
         let mut puts = unsaved.puts.iter().map(|put| (put.key, put.value));
-        self.store.save(&dead, &mut puts)?;
+        self.store.save(&dead(&unsaved), &mut puts)?;
         self.saved = Saved {
             number: self.store.progress().number,
             at: self.setup.clock.monotonic(),
@@ -208,9 +201,9 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn commit_offset(&mut self) -> Result<(), KafkaError> {
+    fn commit_offset(&mut self) -> Result<(), TaskError> {
         self.cell.enter(Step::Committing);
-        let receipt = self.store.progress().receipt(self.store.identity());
+        let receipt = receipt_of(self.store.progress(), self.store.identity())?;
         let committed = CommittedReceipt {
             offset: self.position,
             receipt,
@@ -237,7 +230,7 @@ impl Life<'_> {
         let Some(offset) = stored.map(|at| at.next) else {
             return Ok(());
         };
-        let receipt = self.store.progress().receipt(self.store.identity());
+        let receipt = receipt_of(self.store.progress(), self.store.identity())?;
         let last = CommittedReceipt { offset, receipt };
         if let Some(transactions) = &self.transactions {
             self.renew_by_transaction(transactions, &last)?;
@@ -253,6 +246,12 @@ impl Life<'_> {
         }
         Ok(())
     }
+}
+
+/// The ranges of keys that hold nothing any more.
+pub(crate) fn dead(unsaved: &Unsaved) -> Vec<Range<&[u8]>> {
+    let ranges = unsaved.dead.iter();
+    ranges.map(|range| &range.from[..]..&range.to[..]).collect()
 }
 
 fn outcome<E>(result: Result<(), TaskError>, failed: &mut Option<TaskError>, good: E, bad: E) -> E {
