@@ -352,7 +352,7 @@ async fn an_older_volume_reads_again_what_it_lacks_and_every_result_is_there_onc
     worker.terminate()?;
     assert!(worker.ended(WITHIN).await?.success());
     let (state, kept) = (plan.state(), case.folder.path().join("kept"));
-    copy(&state, &kept)?;
+    copy(state, &kept)?;
 
     let later = EventPlan {
         records: 400_000,
@@ -374,8 +374,8 @@ async fn an_older_volume_reads_again_what_it_lacks_and_every_result_is_there_onc
     assert!(worker.ended(WITHIN).await?.success());
     let written = case.committed(&case.output)?;
     assert!(written > seen);
-    std::fs::remove_dir_all(&state)?;
-    copy(&kept, &state)?;
+    std::fs::remove_dir_all(state)?;
+    copy(&kept, state)?;
 
     for round in 0..4 {
         let worker = plan.start()?;
