@@ -61,13 +61,28 @@ pub struct TaskStatus {
     /// The first such record, while the verdict stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misplaced_first: Option<MisplacedRecord>,
-    /// How much of a checkpoint is brought back, while one is.
+    /// How much is done, while a checkpoint is brought back or what an older store lacks is read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_percent: Option<u8>,
+    /// What its state lacks since it went on behind it (`onCrashRecovery: accept`), as far as this process knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingRecords>,
     /// How its checkpoints stand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<TaskCheckpoint>,
     pub halt: Option<TaskHalt>,
+}
+
+/// Records that count in results that were written before, and not in the state.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingRecords {
+    /// The first offset.
+    pub from: i64,
+    /// The offset behind the last.
+    pub to: i64,
+    /// Offsets between; at most so many records.
+    pub count: u64,
 }
 
 /// How the checkpoints of a task stand, as far as its worker knows.

@@ -93,6 +93,7 @@ async fn status(
             misplaced: 0,
             misplaced_first: None,
             restored_percent: None,
+            missing: None,
             checkpoint: None,
             halt: None,
         };

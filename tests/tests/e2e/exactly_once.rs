@@ -2,6 +2,7 @@
 //! dead letter once.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -319,6 +320,81 @@ async fn a_store_that_another_life_has_overtaken_is_refused() -> Result<()> {
         written,
         "nothing was written"
     );
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
+/// A volume as it was before: what it lacks is read again without results, whenever that is broken off.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_volume_reads_again_what_it_lacks_and_every_result_is_there_once() -> Result<()> {
+    let Some(case) = begin("exactly_once::older", 4).await? else {
+        return Ok(());
+    };
+    let events = events();
+    let kafka = case.topics.kafka();
+    let plan = case.plan()?;
+    let mut worker = plan.start()?;
+    kafka.produce_events(&case.input, &events, None, None)?;
+    let seen = case.wait_for_more(&case.output, 0).await?;
+    worker.terminate()?;
+    assert!(worker.ended(WITHIN).await?.success());
+    let (state, kept) = (plan.state(), case.folder.path().join("kept"));
+    copy(state, &kept)?;
+
+    let later = EventPlan {
+        records: 400_000,
+        start_ms: events.end_ms(),
+        seed: 2,
+        ..events.clone()
+    };
+    let name = case.app.0["metadata"]["name"].as_str().context("a name")?;
+    let group = format!("turbine.{name}.per-tenant");
+    let mut worker = plan.start()?;
+    kafka.produce_events(&case.input, &later, None, None)?;
+    let all = i64::try_from(events.records + later.records)?;
+    wait::until("all is committed", WITHIN, || async {
+        let offsets = kafka.committed(&group, &case.input)?;
+        Ok((offsets.values().sum::<i64>() >= all).then_some(()))
+    })
+    .await?;
+    worker.terminate()?;
+    assert!(worker.ended(WITHIN).await?.success());
+    let written = case.committed(&case.output)?;
+    assert!(written > seen);
+    std::fs::remove_dir_all(state)?;
+    copy(&kept, state)?;
+
+    for round in 0..4 {
+        let worker = plan.start()?;
+        wait::until("its tasks have begun", WITHIN, || async {
+            let said = worker.output();
+            let again = round > 0 || said.contains("is read again");
+            Ok((again && said.matches("start decided").count() >= 4).then_some(()))
+        })
+        .await?;
+        // Another part of it each time; the kill is the test, whatever it hits.
+        tokio::time::sleep(Duration::from_millis(20 * round)).await;
+        worker.kill()?;
+        assert_eq!(case.committed(&case.output)?, written, "nothing is written");
+    }
+    let mut worker = plan.start()?;
+    kafka.produce_closing(&case.input, later.end_ms() + 3_600_000)?;
+    case.check()?;
+    worker.terminate()?;
+    assert!(worker.ended(WITHIN).await?.success());
     Ok(())
 }
 

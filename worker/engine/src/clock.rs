@@ -29,9 +29,36 @@ pub struct Clocks {
     /// key of the last that was. Those at or below it are dead.
     #[serde(default)]
     pub draining: BTreeMap<String, Vec<u8>>,
+    /// While results are handed out some at a time: how far that is. None: all that closed was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handing_out: Option<HandingOut>,
+    /// By what the state can be told from another one, and come to again from an older one.
+    #[serde(default)]
+    pub trail: Trail,
     /// What is known of the placement of rows. Stores of earlier versions have none.
     #[serde(default)]
     pub placement: Evidence,
+}
+
+/// How far the panes of windows that closed together were handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandingOut {
+    /// Every window that was due at this frontier was handed out before.
+    pub due: Option<i64>,
+    /// Of those that came after it so many panes were, in the order of [`crate::Pipeline::drain_closed`]; none where that
+    /// cannot be said, because the rules changed while they were open.
+    pub panes: Option<u64>,
+}
+
+/// What a state rests on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trail {
+    /// A number that is drawn anew where what follows does not come from the log by the same rules alone; 0 before any was.
+    pub history: u64,
+    /// The caller's word for the rules by which rows are made and judged.
+    pub rules: u32,
+    /// Rows taken so far. Rows in error are not counted, late ones are.
+    pub rows: u64,
 }
 
 /// A stretch of time at the end of the log.
@@ -87,6 +114,11 @@ impl Frontier {
     /// Something was read, so the task is not idle.
     pub(crate) fn end_spell(&mut self) {
         self.spell = None;
+    }
+
+    /// It is known to have come this far.
+    pub(crate) fn advance(&mut self, to: Option<i64>) {
+        self.all = self.all.max(to);
     }
 
     /// The task has stood at the log's end for `length_ms`; the frontier is moved along.

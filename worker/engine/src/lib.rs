@@ -97,6 +97,14 @@
 //! order while there is room, and [`Pipeline::drain_closed`] merges what is in memory and what is
 //! cold, some panes at a time. [`AllLive`] stands for the store where nothing is ever cold.
 
+//! # The same rows again
+//!
+//! A pipeline of an older state comes to a later one by taking the rows between once more, without results
+//! ([`Pipeline::retrace`], [`Pipeline::catch_up`]). Which rows a window takes that is open at the later frontier does not
+//! depend on where batches were cut or whether idling moved the frontier meanwhile: none of its rows was ever late. Windows
+//! that had closed were handed out, so what is folded into them again is dropped. Where a close was handed out in part, the
+//! panes that were are known by their number, since their order is fixed ([`HandingOut`]).
+
 mod aggregates;
 mod batch;
 mod clock;
@@ -113,7 +121,7 @@ mod stored_pane;
 mod windows;
 
 pub use batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
-pub use clock::{Clocks, EVENT_TIME_RANGE};
+pub use clock::{Clocks, EVENT_TIME_RANGE, HandingOut, Trail};
 pub use cold::{AllLive, ColdPanes, NothingCold, ShowPane};
 pub use error::{BatchError, Category, PipelineError, RestoreError, SpecError, StateError};
 pub use owners::{PaneOwner, PaneOwners};

@@ -1,3 +1,4 @@
+mod again;
 mod memory;
 mod row;
 
@@ -9,7 +10,7 @@ use arrow_schema::SchemaRef;
 use turbine_keygroups::{MisplacedRecord, Verdict};
 
 use crate::batch::{InputBatch, LateRows, Outcome, RowError, RowFault};
-use crate::clock::{Clocks, Frontier};
+use crate::clock::{Clocks, Frontier, HandingOut, Trail};
 use crate::cold::ColdPanes;
 use crate::columns::{Columns, typed_columns};
 use crate::error::{BatchError, PipelineError, SpecError};
@@ -30,6 +31,8 @@ pub struct Pipeline {
     windows: Vec<Window>,
     /// Clocks of windows that the spec no longer has; their state is kept, so are these.
     former: WindowClocks,
+    trail: Trail,
+    handing_out: HandingOut,
     hasher: Hasher,
     places: Vec<Place>,
     scratch: Vec<u8>,
@@ -107,6 +110,11 @@ impl Pipeline {
             key_sets,
             windows,
             former,
+            trail: clocks.trail,
+            handing_out: clocks.handing_out.unwrap_or(HandingOut {
+                due: clocks.frontier,
+                panes: Some(0),
+            }),
             hasher: Hasher::default(),
             places: Vec::new(),
             scratch: Vec::new(),
@@ -160,6 +168,8 @@ impl Pipeline {
             closed_to,
             drained_to,
             draining,
+            handing_out: self.has_closed().then_some(self.handing_out),
+            trail: self.trail,
             placement: self.placement.evidence.clone(),
         }
     }
@@ -273,6 +283,7 @@ impl Pipeline {
         on_misplaced: OnRowError,
     ) -> Outcome {
         let rows = input.rows.num_rows();
+        self.note_handed_out();
         for window in &mut self.windows {
             window.look_ahead(input.event_times, &self.key_sets[window.key_set].1);
         }
@@ -304,6 +315,9 @@ impl Pipeline {
                 }
             }
         }
+        let passed = |error: &&RowError| error.row < outcome.rows_taken;
+        let in_error = outcome.row_errors.iter().filter(passed).count();
+        self.trail.rows += (outcome.rows_taken - in_error) as u64;
         self.close_due();
         outcome
     }
@@ -315,8 +329,19 @@ impl Pipeline {
             self.frontier.end_spell();
             return;
         }
+        self.note_handed_out();
         self.frontier.coast(idle_for_ms);
         self.close_due();
+    }
+
+    /// Whatever closes from here on comes after the frontier as it is, if nothing is left of what closed before.
+    fn note_handed_out(&mut self) {
+        if !self.has_closed() {
+            self.handing_out = HandingOut {
+                due: self.frontier.get(),
+                panes: Some(0),
+            };
+        }
     }
 
     fn close_due(&mut self) {
@@ -346,6 +371,20 @@ impl Pipeline {
         max_panes: usize,
         cold: &C,
     ) -> Result<Vec<ClosedRows>, PipelineError<C::Error>> {
+        let (closed, panes) = self.drain(max_panes, cold)?;
+        if let Some(so_far) = &mut self.handing_out.panes {
+            *so_far += panes as u64;
+        }
+        self.note_handed_out();
+        Ok(closed)
+    }
+
+    /// Results, and of how many panes.
+    fn drain<C: ColdPanes + ?Sized>(
+        &mut self,
+        max_panes: usize,
+        cold: &C,
+    ) -> Result<(Vec<ClosedRows>, usize), PipelineError<C::Error>> {
         let mut closed = Vec::new();
         let mut left = max_panes;
         for (at, window) in self.windows.iter_mut().enumerate() {
@@ -361,7 +400,7 @@ impl Pipeline {
                 }
             }));
         }
-        Ok(closed)
+        Ok((closed, max_panes - left))
     }
 
     /// What a commit has to give the journal: every pane that changed since the last call, with

@@ -67,6 +67,19 @@ impl RecordBatch {
         self.next
     }
 
+    /// Drops the records from an offset on; the reader has handed them out all the same.
+    pub fn cut_at(&mut self, end: Offset) {
+        let behind =
+            |message: &Message| Offset::try_from(message.offset()).is_ok_and(|at| at >= end);
+        while self.messages.last().is_some_and(behind) {
+            if let Some(message) = self.messages.pop() {
+                self.bytes -= message.key().map_or(0, <[u8]>::len);
+                self.bytes -= message.value().map_or(0, <[u8]>::len);
+            }
+        }
+        self.next = self.next.min(end);
+    }
+
     /// The key of record `index`; `None` if it has none, which is not the empty key.
     ///
     /// # Panics

@@ -27,4 +27,4 @@ pub use identity::{Difference, Differences, StoreIdentity, VolumeMarker};
 pub use layout::Task;
 pub use names::{AppId, GroupId, HopName, SubscriptionName, TopicName, TransactionalId};
 pub use offset::{LogBounds, Offset};
-pub use receipt::{CommittedReceipt, Receipt};
+pub use receipt::{CommittedReceipt, HandedOut, History, Receipt, Retrace};

@@ -15,8 +15,9 @@ pub const MAX_METADATA: usize = 4096;
 
 const VERSION: &str = "v1";
 
-/// `v1:<lineage>:<storeEpoch>:<n>:<checksum of the entry>:<frontier>`. Compared whole: a bare
-/// number is no identity, as two lives of a task can both have made an entry 2.
+/// `v1:<lineage>:<storeEpoch>:<n>:<checksum of the entry>:<frontier>`, then what a [`Retrace`] says: `:<history>:<rows>`, and
+/// `:<due>:<panes>` where results were handed out in part. Compared whole: a bare number is no identity, as two lives of a
+/// task can both have made an entry 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Receipt {
@@ -30,6 +31,44 @@ pub struct Receipt {
     pub checksum: EntryChecksum,
     /// How far event time had closed.
     pub frontier: Frontier,
+    /// How to come to the same state again by reading the log; none where nobody could.
+    pub retrace: Option<Retrace>,
+}
+
+/// Which course of commits a state belongs to: a random number, drawn anew where what follows does not come from the log and
+/// the same rules alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct History(pub u64);
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// What a task needs to come to the state of a receipt from an older one, and to notice if it did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Retrace {
+    /// The history of the state.
+    pub history: History,
+    /// Rows that were taken since the store was made, those in error not counted.
+    pub rows: u64,
+    /// What of the windows that had closed was handed out.
+    pub closed: HandedOut,
+}
+
+/// How far results were handed out when a commit was made: a large close is committed in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HandedOut {
+    /// All that had closed.
+    All,
+    /// A part of it.
+    Part {
+        /// All that was due at this frontier.
+        due: Frontier,
+        /// And of what was due after it so many panes, in their order.
+        panes: u64,
+    },
 }
 
 /// A receipt with the offset it was committed with; the two belong together.
@@ -58,7 +97,15 @@ impl fmt::Display for Receipt {
             f,
             "{VERSION}:{}:{}:{}:{}:{}",
             self.lineage, self.store_epoch, self.number, self.checksum, self.frontier
-        )
+        )?;
+        let Some(retrace) = &self.retrace else {
+            return Ok(());
+        };
+        write!(f, ":{}:{}", retrace.history, retrace.rows)?;
+        match retrace.closed {
+            HandedOut::All => Ok(()),
+            HandedOut::Part { due, panes } => write!(f, ":{due}:{panes}"),
+        }
     }
 }
 
@@ -94,13 +141,27 @@ impl FromStr for Receipt {
         }
         let mut fields = text.split(':').skip(1);
         let mut field = || fields.next().ok_or_else(form);
-        let receipt = Self {
+        let mut receipt = Self {
             lineage: field()?.parse().map_err(|_| form())?,
             store_epoch: number(field()?).ok_or_else(form)?,
             number: number(field()?).ok_or_else(form)?,
             checksum: EntryChecksum(u32::from_str_radix(field()?, 16).map_err(|_| form())?),
             frontier: field()?.parse().map_err(|_| form())?,
+            retrace: None,
         };
+        if let Ok(history) = field() {
+            receipt.retrace = Some(Retrace {
+                history: History(u64::from_str_radix(history, 16).map_err(|_| form())?),
+                rows: field()?.parse().map_err(|_| form())?,
+                closed: match field() {
+                    Err(_) => HandedOut::All,
+                    Ok(due) => HandedOut::Part {
+                        due: due.parse().map_err(|_| form())?,
+                        panes: field()?.parse().map_err(|_| form())?,
+                    },
+                },
+            });
+        }
         // One receipt has one text: what reads back in another form was not written by us.
         if receipt.to_string() == text {
             Ok(receipt)
@@ -131,6 +192,7 @@ mod tests {
             number in 0..=i64::MAX,
             checksum in any::<u32>(),
             frontier in any::<Option<i64>>(),
+            retrace in any::<Option<(u64, u64, Option<(Option<i64>, u64)>)>>(),
         ) -> Receipt {
             Receipt {
                 lineage: Lineage::new(Uuid::from_u128(id)),
@@ -138,6 +200,14 @@ mod tests {
                 number: number.try_into().unwrap(),
                 checksum: EntryChecksum(checksum),
                 frontier: Frontier(frontier),
+                retrace: retrace.map(|(history, rows, part)| Retrace {
+                    history: History(history),
+                    rows,
+                    closed: part.map_or(HandedOut::All, |(due, panes)| HandedOut::Part {
+                        due: Frontier(due),
+                        panes,
+                    }),
+                }),
             }
         }
     }
@@ -167,17 +237,28 @@ mod tests {
 
     #[test]
     fn the_text_has_the_documented_form() {
-        let receipt = Receipt {
-            lineage: "6f9619ff-8b86-4d01-b42d-00cf4fc964ff".parse().unwrap(),
-            store_epoch: 3.try_into().unwrap(),
-            number: 42.try_into().unwrap(),
-            checksum: EntryChecksum(0xab),
-            frontier: Frontier(Some(-1)),
+        let of = |closed: Option<HandedOut>| {
+            let receipt = Receipt {
+                lineage: "6f9619ff-8b86-4d01-b42d-00cf4fc964ff".parse().unwrap(),
+                store_epoch: 3.try_into().unwrap(),
+                number: 42.try_into().unwrap(),
+                checksum: EntryChecksum(0xab),
+                frontier: Frontier(Some(-1)),
+                retrace: closed.map(|closed| Retrace {
+                    history: History(0xcd),
+                    rows: 7,
+                    closed,
+                }),
+            };
+            receipt.to_string()
         };
-        assert_eq!(
-            receipt.to_string(),
-            "v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:-1"
-        );
+        let short = "v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:-1";
+        assert_eq!(of(None), short);
+        let whole = format!("{short}:00000000000000cd:7");
+        assert_eq!(of(Some(HandedOut::All)), whole);
+        let due = Frontier(None);
+        let part = of(Some(HandedOut::Part { due, panes: 9 }));
+        assert_eq!(part, format!("{whole}:-:9"));
     }
 
     #[rstest]
@@ -189,6 +270,10 @@ mod tests {
     #[case("v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:+42:000000ab:1")]
     #[case("v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:ab:1")]
     #[case("v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:1:more")]
+    #[case("v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:1:00000000000000cd")]
+    #[case("v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:1:cd:7")]
+    #[case("v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:1:00000000000000cd:7:5")]
+    #[case("v1:6f9619ff-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:1:00000000000000cd:7:5:9:more")]
     #[case("v1:6F9619FF-8b86-4d01-b42d-00cf4fc964ff:3:42:000000ab:1")]
     fn what_is_no_receipt_is_refused(#[case] text: &str) {
         assert!(matches!(text.parse::<Receipt>(), Err(NotAReceipt::Form(_))));

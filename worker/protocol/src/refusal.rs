@@ -8,6 +8,38 @@ use crate::fault::{Category, Fault};
 use crate::identity::Differences;
 use crate::offset::Offset;
 
+/// Why a task does not go on from a store that is older than the receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NotRecovered {
+    /// The spec says so.
+    #[error("`onCrashRecovery` is `stop`")]
+    Asked,
+    /// The process had the task, and somebody has gone on with it since.
+    #[error("another worker has taken the task over since this one ran it, and may be running it")]
+    Overtaken,
+    /// The store is not an earlier one of what was committed.
+    #[error(
+        "what was committed does not come from this store by the log alone: another life of the task has begun anew          since, or the subscription was changed"
+    )]
+    OtherHistory,
+    /// The receipt does not say how to come to it.
+    #[error("the receipt does not say how to come to its state from the log")]
+    NotSaid,
+    /// The spec has other rules than the store was written by.
+    #[error("the subscription computes otherwise than when the store was written")]
+    OtherRules,
+    /// It was read again and gave something else.
+    #[error(
+        "what lies between does not give the same again: {rows} rows were taken then, {again} now. Records were refused          by the clock (`maxFuture`), or the topic does not hold the same records any more"
+    )]
+    Differs {
+        /// Rows up to the receipt.
+        rows: u64,
+        /// Rows that the store comes to there.
+        again: u64,
+    },
+}
+
 /// Why a task does not start, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartRefusal {
@@ -91,9 +123,10 @@ pub enum StartRefusal {
     #[error(
         "the store stands at commit {store} (offset {store_offset}), the broker holds a receipt \
          for commit {receipt} (offset {receipt_offset}): it is an older copy of the volume, and \
-         exactly once it cannot go on from there without writing results a second time. Bring \
-         back the newer volume, or set `processingGuarantee: atLeastOnce`, which reads from the \
-         store's offset and repeats what lies between"
+         exactly once it does not go on from there: {why}. Bring back the newer volume, or set \
+         `onCrashRecovery: accept`, which goes on from the receipt's offset without what lies \
+         between, or `processingGuarantee: atLeastOnce`, which reads from the store's offset and \
+         writes results a second time"
     )]
     StoreBehind {
         /// Last commit of the store.
@@ -104,6 +137,8 @@ pub enum StartRefusal {
         receipt: EntryNumber,
         /// Offset of the receipt.
         receipt_offset: Offset,
+        /// Why it does not go on.
+        why: NotRecovered,
     },
     /// The store is older than what was committed, by more than was allowed.
     #[error(

@@ -5,8 +5,8 @@ use crate::entry::EntryChecksum;
 use crate::epochs::{EntryNumber, LayoutEpoch, Lineage};
 use crate::identity::{Differences, StoreIdentity, VolumeMarker};
 use crate::offset::{LogBounds, Offset};
-use crate::receipt::{CommittedReceipt, NotAReceipt, Receipt};
-pub use crate::refusal::StartRefusal;
+use crate::receipt::{CommittedReceipt, History, NotAReceipt, Receipt};
+pub use crate::refusal::{NotRecovered, StartRefusal};
 
 /// How often a record may count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +36,11 @@ pub struct Recovery {
     pub policy: OnCrashRecovery,
     /// Most offsets that may lie between, with either guarantee; none is no bound.
     pub halt_if_gap_exceeds: Option<u64>,
-    /// The same records give the same state and results: built-in computations do. Nothing else is replayed.
+    /// The same records give the same state and results as when the store was written: built-in computations do, by the
+    /// same rules. Nothing else is replayed.
     pub deterministic: bool,
+    /// This process has run the task before. Whoever is ahead of its store has taken the task over and may be running it.
+    pub has_run: bool,
 }
 
 /// What to do with state and offsets of another lineage.
@@ -87,6 +90,8 @@ pub struct StoreProgress {
     pub by_transaction: bool,
     /// The task was stopped, and its last commit ended, with this number.
     pub cleanly_stopped: bool,
+    /// The history of its state, if it says so.
+    pub history: Option<History>,
     /// A commit that was prepared and of which the store does not know whether it counts. It has
     /// the next number.
     pub prepared: Option<Box<StoreProgress>>,
@@ -173,7 +178,7 @@ pub enum Notice {
 }
 
 /// A store that is older than what was committed exactly once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OlderStore {
     /// Last commit of the store.
     pub number: EntryNumber,
@@ -190,16 +195,42 @@ impl OlderStore {
         self.committed.offset.since(self.position)
     }
 
+    /// What the store says of itself once it is recovered, with the state that belongs to it: from then on it agrees with
+    /// the broker.
+    #[must_use]
+    pub fn settled(&self) -> Settled {
+        Settled {
+            number: self.committed.receipt.number,
+            checksum: self.committed.receipt.checksum,
+            position: self.committed.offset,
+            by_transaction: true,
+        }
+    }
+
     /// Why a task stops in front of it.
     #[must_use]
-    pub fn refusal(&self) -> StartRefusal {
+    pub fn refusal(&self, why: NotRecovered) -> StartRefusal {
         StartRefusal::StoreBehind {
             store: self.number,
             store_offset: self.position,
             receipt: self.committed.receipt.number,
             receipt_offset: self.committed.offset,
+            why,
         }
     }
+}
+
+/// Where a store stands that was recovered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// Number of its last commit.
+    pub number: EntryNumber,
+    /// Checksum of its last commit.
+    pub checksum: EntryChecksum,
+    /// The offset of the own partition that it reads next.
+    pub position: Offset,
+    /// The broker has the receipt of it.
+    pub by_transaction: bool,
 }
 
 /// What becomes of a prepared entry before the task reads on.
@@ -229,8 +260,8 @@ pub enum StartDecision {
     /// Reads from the store's position up to the committed offset without any output, takes frontier and closed-to from
     /// the receipt, and drops without a word what they close. Then the store takes the receipt's number and checksum as
     /// one with that state, durably, before anything else is committed: it agrees with the broker again. Until then
-    /// nothing is written, and a crash begins it anew. An entry that is prepared has at most the receipt's number, so
-    /// it is passed over from then on.
+    /// nothing is written to the broker, and a crash begins it anew. What an older copy of the store has in the journal, a
+    /// prepared entry among it, is passed over from then on. Where the same records do not give what was committed it stops.
     Replay(OlderStore),
     /// Goes on from the committed offset with the state as it is, and says what is missing. The store takes the
     /// receipt's number and checksum as after a replay.
@@ -425,7 +456,7 @@ fn resume(
                 },
             };
             if exactly_once {
-                return recover(inputs, older);
+                return recover(inputs, older, store.history);
             }
             within_bound(inputs.recovery, &older)?;
             notice = Some(Notice::OlderStore {
@@ -465,19 +496,30 @@ fn resume(
 }
 
 /// How a task goes on from a store that is older than what was committed exactly once.
-fn recover(inputs: &StartInputs, older: OlderStore) -> Result<StartDecision, StartRefusal> {
-    let Recovery {
-        policy,
-        deterministic,
-        ..
-    } = inputs.recovery;
+fn recover(
+    inputs: &StartInputs,
+    older: OlderStore,
+    history: Option<History>,
+) -> Result<StartDecision, StartRefusal> {
+    let stops = |why| Err(older.refusal(why));
     // More commits that reach less far are of another history.
     if older.committed.offset < older.position {
-        return Err(older.refusal());
+        return stops(NotRecovered::OtherHistory);
     }
-    match policy {
-        OnCrashRecovery::Replay if deterministic => {
+    if inputs.recovery.has_run {
+        return stops(NotRecovered::Overtaken);
+    }
+    match inputs.recovery.policy {
+        OnCrashRecovery::Replay => {
             within_bound(inputs.recovery, &older)?;
+            if !inputs.recovery.deterministic {
+                return stops(NotRecovered::OtherRules);
+            }
+            match (older.committed.receipt.retrace, history) {
+                (Some(retrace), Some(history)) if retrace.history == history => {}
+                (None, _) => return stops(NotRecovered::NotSaid),
+                (Some(_), _) => return stops(NotRecovered::OtherHistory),
+            }
             within(inputs.log, STORE, older.position)?;
             within(inputs.log, GROUP, older.committed.offset)?;
             Ok(StartDecision::Replay(older))
@@ -487,7 +529,7 @@ fn recover(inputs: &StartInputs, older: OlderStore) -> Result<StartDecision, Sta
             within(inputs.log, GROUP, older.committed.offset)?;
             Ok(StartDecision::Accept(older))
         }
-        OnCrashRecovery::Replay | OnCrashRecovery::Stop => Err(older.refusal()),
+        OnCrashRecovery::Stop => stops(NotRecovered::Asked),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::entry::Frontier;
 use crate::epochs::StoreEpoch;
 use crate::fault::Fault;
 use crate::layout::Task;
+use crate::receipt::{HandedOut, Retrace};
 
 const OURS: u128 = 1;
 const THEIRS: u128 = 2;
@@ -37,6 +38,7 @@ fn store(number: i64, position: i64) -> StoreEvidence {
         position: at(position),
         by_transaction: false,
         cleanly_stopped: false,
+        history: Some(History(8)),
         prepared: None,
     })
 }
@@ -48,6 +50,11 @@ fn receipt(lineage: u128, epoch: i64, number: i64) -> Receipt {
         number: number.try_into().unwrap(),
         checksum: EntryChecksum(u32::try_from(number).unwrap()),
         frontier: Frontier(None),
+        retrace: Some(Retrace {
+            history: History(8),
+            rows: 70,
+            closed: HandedOut::All,
+        }),
     }
 }
 
@@ -59,6 +66,7 @@ const STOP: Recovery = Recovery {
     policy: OnCrashRecovery::Stop,
     halt_if_gap_exceeds: None,
     deterministic: true,
+    has_run: false,
 };
 
 /// Nothing was ever there; the log holds 100 to 500.
@@ -323,6 +331,7 @@ fn leavings() -> [StartInputs; 3] {
                 position: at(200),
                 by_transaction: false,
                 cleanly_stopped: false,
+                history: None,
                 prepared: None,
             }),
             ..first_start()
@@ -371,6 +380,7 @@ fn a_store_of_another_key_or_count_is_refused_with_both_values() {
             position: at(200),
             by_transaction: false,
             cleanly_stopped: false,
+            history: None,
             prepared: None,
         }),
         on_foreign: OnForeign::Discard,
@@ -557,7 +567,68 @@ fn what_an_older_store_lacks_is_replayed_or_accepted_as_asked_for() {
     let accept = older(by(OnCrashRecovery::Accept));
     assert_eq!(decide(&accept), StartDecision::Accept(lacks));
     let stop = older(by(OnCrashRecovery::Stop));
-    assert_eq!(refusal(&stop), lacks.refusal());
+    assert_eq!(refusal(&stop), lacks.refusal(NotRecovered::Asked));
+    assert_eq!(
+        lacks.settled(),
+        Settled {
+            number: 5.try_into().unwrap(),
+            checksum: EntryChecksum(5),
+            position: at(200),
+            by_transaction: true,
+        }
+    );
+}
+
+fn why(inputs: &StartInputs) -> NotRecovered {
+    match refusal(inputs) {
+        StartRefusal::StoreBehind { why, .. } => why,
+        other => panic!("{other}"),
+    }
+}
+
+/// Whoever has gone on since may be running, whatever the spec says.
+#[test]
+fn a_process_that_ran_the_task_and_was_overtaken_takes_nothing_back() {
+    for policy in [OnCrashRecovery::Replay, OnCrashRecovery::Accept] {
+        let recovery = Recovery {
+            has_run: true,
+            ..by(policy)
+        };
+        assert_eq!(why(&older(recovery)), NotRecovered::Overtaken);
+    }
+}
+
+#[test]
+fn a_receipt_that_does_not_come_from_the_store_by_the_log_is_not_replayed_to() {
+    let replay = older(by(OnCrashRecovery::Replay));
+    let of = |retrace| StartInputs {
+        broker: committed(
+            200,
+            Receipt {
+                retrace,
+                ..receipt(OURS, 1, 5)
+            },
+        ),
+        ..replay.clone()
+    };
+    assert_eq!(why(&of(None)), NotRecovered::NotSaid);
+    let other = Retrace {
+        history: History(9),
+        rows: 70,
+        closed: HandedOut::All,
+    };
+    assert_eq!(why(&of(Some(other))), NotRecovered::OtherHistory);
+    let StoreEvidence::Present(found) = store(3, 150) else {
+        panic!("a store");
+    };
+    let unsaid = StartInputs {
+        store: StoreEvidence::Present(StoreProgress {
+            history: None,
+            ..found
+        }),
+        ..replay
+    };
+    assert_eq!(why(&unsaid), NotRecovered::OtherHistory);
 }
 
 #[test]
@@ -566,10 +637,7 @@ fn only_what_gives_the_same_again_is_replayed() {
         deterministic: false,
         ..by(OnCrashRecovery::Replay)
     };
-    assert!(matches!(
-        refusal(&older(recovery)),
-        StartRefusal::StoreBehind { .. }
-    ));
+    assert_eq!(why(&older(recovery)), NotRecovered::OtherRules);
     let accept = Recovery {
         policy: OnCrashRecovery::Accept,
         ..recovery

@@ -572,3 +572,84 @@ fn a_topic_that_refuses_times_far_from_now_takes_results_of_any_event_time() {
         [("u".to_owned(), old, 1), ("u".to_owned(), tomorrow, 1)]
     );
 }
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn exactly_once_an_older_store_is_replayed_and_retention_between_stops_it() {
+    let (bed, t0) = (Bed::new(), recent());
+    for topic in ["in", "out", "dead"] {
+        bed.create(topic);
+    }
+    let start =
+        || bed.start(|app| app["subscriptions"][0]["processingGuarantee"] = json!("exactlyOnce"));
+    let produce = |seconds: std::ops::Range<i64>| {
+        bed.produce(&seconds.map(|at| good(t0 + at * 1_000)).collect::<Vec<_>>());
+    };
+    let through = |running: &Running| {
+        running.until("all is committed", |task| {
+            task.state == TaskState::Running
+                && task.end_offset.is_some()
+                && task.position == task.end_offset
+        });
+    };
+    let (state, kept) = (
+        bed.folder.path().join("state"),
+        bed.folder.path().join("kept"),
+    );
+    let put_back = || {
+        std::fs::remove_dir_all(&state).unwrap();
+        copy(&kept, &state);
+    };
+
+    produce(0..50);
+    let running = start();
+    running.until_caught_up(50);
+    running.stop();
+    copy(&state, &kept);
+    produce(50..150);
+    let running = start();
+    running.until_caught_up(100);
+    running.stop();
+    let minute = |at: i64, n: i64| ("u".to_owned(), t0 + at * MINUTE, n);
+    let before = [minute(0, 60), minute(1, 60)];
+    assert_eq!(bed.results(), before);
+    put_back();
+
+    let running = start();
+    through(&running);
+    assert_eq!(bed.results(), before);
+    produce(150..200);
+    produce(900..901);
+    running.until_caught_up(51);
+    let all = [before.to_vec(), vec![minute(2, 60), minute(3, 20)]].concat();
+    assert_eq!(bed.results(), all);
+    running.stop();
+    // The store agrees with the broker, and goes on.
+    let running = start();
+    through(&running);
+    produce(960..961);
+    running.until_caught_up(1);
+    let all = [all, vec![minute(15, 1)]].concat();
+    assert_eq!(bed.results(), all);
+    running.stop();
+
+    put_back();
+    bed.delete_records_before("in", 60);
+    let running = start();
+    running.until_halted("RetentionGap", &["50 to 59".to_owned()], &[]);
+    running.stop();
+    assert_eq!(bed.results(), all);
+}

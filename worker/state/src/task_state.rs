@@ -29,7 +29,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The receipt that stands for this progress at the broker.
+    /// The receipt that stands for this progress at the broker, without what only the engine's clocks say.
     #[must_use]
     pub fn receipt(&self, identity: &StoreIdentity) -> Receipt {
         Receipt {
@@ -38,6 +38,7 @@ impl Progress {
             number: self.number,
             checksum: self.checksum,
             frontier: self.frontier,
+            retrace: None,
         }
     }
 }

@@ -77,6 +77,8 @@ fn progress_of(store: &TaskStore) -> Result<StoreProgress, StateError> {
             position: position.next,
             by_transaction: progress.by_transaction,
             cleanly_stopped: progress.cleanly_stopped,
+            // The engine's clocks say it, which are not read here.
+            history: None,
             prepared,
         })
     };

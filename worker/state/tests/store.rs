@@ -19,10 +19,10 @@ use common::{
 use tempfile::tempdir;
 use turbine_protocol::start::StoreEvidence;
 use turbine_protocol::{
-    Category, Change, Entry, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker,
+    Category, Change, Entry, EntryChecksum, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker,
 };
 use turbine_state::{
-    FoundStore, MARKER_FILE, StateBudget, StateError, StateVolume, TaskState, TaskStore,
+    FoundStore, MARKER_FILE, Progress, StateBudget, StateError, StateVolume, TaskState, TaskStore,
 };
 
 fn number(n: i64) -> EntryNumber {
@@ -529,4 +529,55 @@ fn a_prepared_entry_is_durable_and_does_not_count_until_it_is_applied() {
     assert!(!store.progress().by_transaction);
     assert!(store.apply_prepared().is_err() && store.cancel_prepared().is_err());
     close(store);
+}
+
+/// Once with the number of what was committed elsewhere, once with its own, half way to that.
+#[test]
+fn a_state_that_is_set_somewhere_else_takes_in_nothing_that_the_journal_has_of_it() {
+    for to in [7, 2] {
+        let folder = tempdir().unwrap();
+        let one = volume(folder.path());
+        let mut store = one.create_store(&identity(), &positions(0)).unwrap();
+        commit(&mut store, 10, &[(b"a", Some(b"1")), (b"b", Some(b"1"))]).unwrap();
+        save(&mut store, &[(b"a", Some(b"1")), (b"b", Some(b"1"))]).unwrap();
+        commit(&mut store, 20, &[(b"a", Some(b"2")), (b"c", Some(b"2"))]).unwrap();
+        prepare(&mut store, 30, &[(b"a", Some(b"3")), (b"d", Some(b"3"))]).unwrap();
+        close(store);
+        let mut store = one.open_store(&identity()).unwrap().unwrap();
+        assert_eq!(store.prepared().unwrap().number.get(), 3);
+        let there = Progress {
+            number: number(to),
+            checksum: EntryChecksum(9),
+            positions: positions(50),
+            frontier: Frontier(Some(5)),
+            by_transaction: true,
+            cleanly_stopped: false,
+            clocks: b"of there".to_vec(),
+        };
+        let mut puts = [(&b"a"[..], &b"5"[..]), (b"e", b"5")].into_iter();
+        store
+            .rebase(&there, &[&b"b"[..]..&b"c"[..]], &mut puts)
+            .unwrap();
+        let expected: BTreeMap<Vec<u8>, Vec<u8>> = [("a", "5"), ("c", "2"), ("e", "5")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into();
+        // As a crash leaves it: nothing is closed in order.
+        for _ in 0..2 {
+            assert_eq!(
+                (content(&store), store.progress()),
+                (expected.clone(), &there)
+            );
+            assert!(store.prepared().is_none());
+            drop(store);
+            store = one.open_store(&identity()).unwrap().unwrap();
+        }
+        // Numbers that the journal has had are given anew.
+        commit(&mut store, 60, &[(b"c", Some(b"6"))]).unwrap();
+        prepare(&mut store, 70, &[(b"d", Some(b"7"))]).unwrap();
+        drop(store);
+        let store = one.open_store(&identity()).unwrap().unwrap();
+        assert_eq!(store.progress().number, number(to + 1));
+        assert_eq!(content(&store)[&b"c"[..]], b"6");
+        assert_eq!(store.prepared().unwrap().number, number(to + 2));
+    }
 }

@@ -139,6 +139,8 @@ pub(super) fn degraded(
         (trouble.reason().to_owned(), trouble.to_string())
     } else if let Some(message) = misplaced_against_the_spec(standing, goal) {
         (MISPLACED.to_owned(), message)
+    } else if let Some(message) = state_incomplete(standing) {
+        ("StateIncomplete".to_owned(), message)
     } else if !standing.growing.is_empty() {
         (
             "VolumesGrowing".to_owned(),
@@ -163,6 +165,18 @@ pub(super) fn degraded(
         return;
     };
     conditions.set(ConditionType::Degraded, Is::True, &reason, message);
+}
+
+/// Records that tasks went on without, as the spec asked for. Workers say so until they are replaced.
+fn state_incomplete(standing: &Standing) -> Option<String> {
+    let lacking = &standing.workers.as_ref()?.incomplete;
+    (!lacking.is_empty()).then(|| {
+        format!(
+            "tasks went on behind records that their state lacks (`onCrashRecovery: accept`); results of windows that were \
+             open then are without them: {}",
+            lacking.join(", ")
+        )
+    })
 }
 
 /// Records that the spec's `partitionHash` says there are none of.

@@ -71,6 +71,8 @@ pub(crate) struct Workers {
     pub behind: Option<String>,
     pub subscriptions: Vec<SubscriptionStatus>,
     pub placement: PlacementSeen,
+    /// Tasks whose state lacks records that they went on without, with the offsets.
+    pub incomplete: Vec<String>,
     pub version: Option<String>,
 }
 
@@ -122,7 +124,20 @@ pub(crate) fn look(
     workers.version = reports.values().map(|status| status.version.clone()).max();
     workers.subscriptions = subscriptions(layout, document, &reports);
     workers.placement = placement(document, &reports);
+    workers.incomplete = incomplete(&reports);
     workers
+}
+
+fn incomplete(reports: &BTreeMap<&str, &WorkerStatus>) -> Vec<String> {
+    let tasks = reports.values().flat_map(|report| &report.tasks);
+    let told = tasks.filter_map(|task| {
+        let missing = task.missing?;
+        Some(format!(
+            "{}/{} from offset {} to {} ({} offsets)",
+            task.subscription, task.partition, missing.from, missing.to, missing.count
+        ))
+    });
+    told.collect()
 }
 
 fn placement(

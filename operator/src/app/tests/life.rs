@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use turbine_crds::assignment::AssignmentDocument;
+use turbine_crds::control::MissingRecords;
 use turbine_crds::status::{Phase, TopicRole};
 
 use super::world::{Memories, NAMESPACE};
@@ -457,4 +458,26 @@ async fn a_port_that_somebody_added_to_the_service_is_gone_after_one_pass() {
         after["metadata"]["uid"], before["metadata"]["uid"],
         "an apply would have left the port where it was"
     );
+}
+
+/// The task runs, and whoever looks at the app sees that its results are not whole.
+#[tokio::test]
+async fn state_that_lacks_records_degrades_the_app_and_stops_nothing() {
+    let world = running().await;
+    world.with(|state| {
+        let tasks = &mut state.workers.get_mut("a-0").unwrap().tasks;
+        tasks[0].missing = Some(MissingRecords {
+            from: 100,
+            to: 250,
+            count: 150,
+        });
+    });
+    world.settle("a").await;
+    let (is, reason, message) = world.condition("a", "Degraded");
+    assert_eq!((is.as_str(), reason.as_str()), ("True", "StateIncomplete"));
+    assert!(
+        message.contains("from offset 100 to 250 (150 offsets)"),
+        "{message}"
+    );
+    assert!(world.is_ready("a"));
 }

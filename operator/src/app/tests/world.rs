@@ -295,6 +295,7 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
                 misplaced: 0,
                 misplaced_first: None,
                 restored_percent: None,
+                missing: None,
                 checkpoint: None,
                 halt: None,
             })

@@ -50,6 +50,10 @@ impl Pipeline {
             }
         }
         pipeline.close_due();
+        if clocks.handing_out.is_none() && pipeline.has_closed() {
+            // Closed by other rules than those that the clocks were made by.
+            pipeline.handing_out.panes = None;
+        }
         Ok((pipeline, report))
     }
 

@@ -72,6 +72,20 @@ impl Window {
         Ok((tables.finish(self)?, left))
     }
 
+    /// Drops closed buckets, oldest first, as if they had been handed out: all of them, or those that were due at a frontier.
+    pub(crate) fn forget_closed(&mut self, due: Option<Option<i64>>) {
+        while let Some(bucket) = self.closed.front() {
+            let start = bucket.start;
+            if due.is_some_and(|frontier| !self.is_due(start, frontier)) {
+                return;
+            }
+            let saved = *bucket.saved();
+            self.closed.pop_front();
+            self.bury(start, &saved);
+            self.drained_to = self.drained_to.max(Some(start + self.size));
+        }
+    }
+
     /// The stored key of the last pane that was handed out, while others of its window instance
     /// are not.
     pub(crate) fn last_handed_out(&self) -> Option<Vec<u8>> {

@@ -302,6 +302,12 @@ impl Window {
         self.last = 0;
     }
 
+    /// Whether a window of this start is due.
+    pub(super) fn is_due(&self, start: i64, frontier: Option<i64>) -> bool {
+        let due = start + self.size + self.lateness;
+        frontier.is_some_and(|frontier| frontier >= due)
+    }
+
     /// The last pane that was handed out of a window instance some of whose panes were not.
     /// Without effect where the window was defined otherwise since: what is left of it is then
     /// refused when it is met.

@@ -10,8 +10,8 @@ use turbine_kafka::{
 };
 use turbine_keygroups::{Partition, RawPartitionCount};
 use turbine_protocol::{
-    CommittedReceipt, EntryChecksum, Fault as _, Frontier, GroupId, LogBounds, Offset, Receipt,
-    TopicName,
+    CommittedReceipt, EntryChecksum, Fault as _, Frontier, GroupId, HandedOut, History, LogBounds,
+    Offset, Receipt, Retrace, TopicName,
 };
 
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
@@ -75,6 +75,14 @@ pub(crate) fn receipt() -> CommittedReceipt {
             number: 7.try_into().unwrap(),
             checksum: EntryChecksum(0xdead_beef),
             frontier: Frontier(Some(1_767_225_600_000)),
+            retrace: Some(Retrace {
+                history: History(u64::MAX),
+                rows: 12,
+                closed: HandedOut::Part {
+                    due: Frontier(Some(1_767_225_540_000)),
+                    panes: 65_536,
+                },
+            }),
         },
     }
 }

@@ -3,14 +3,14 @@
 use stateright::{Model, Property};
 use turbine_protocol::CommittedReceipt;
 use turbine_protocol::commit::{CommitAct, CommitEvent};
-use turbine_protocol::start::Guarantee;
+use turbine_protocol::start::{Guarantee, OnCrashRecovery};
 use turbine_protocol::transaction::{TransactionAct, TransactionEvent};
 
 use crate::broker::Broker;
 use crate::guard::Broken;
 use crate::start::Starter;
-use crate::volume::{Folded, State, Volume, numbered, receipt};
-use crate::world::{Effect, Event, Harm, MAIN, Node, Phase, Step, World, ZOMBIE, at, fresh};
+use crate::volume::{Files, Folded, Volume, numbered, receipt};
+use crate::world::{Effect, Event, Harm, MAIN, Node, Phase, Run, Step, World, ZOMBIE, at, fresh};
 
 /// What of all that can happen is looked at, and how often.
 #[derive(Debug, Clone, Copy)]
@@ -30,8 +30,8 @@ pub(crate) struct Scope {
     pub(crate) timeouts: bool,
     /// The journal may be rolled, and its first segment go.
     pub(crate) roll: bool,
-    /// What an older store lacks is replayed; else the task stops in front of it.
-    pub(crate) replay: bool,
+    /// What becomes of an older store.
+    pub(crate) recovery: OnCrashRecovery,
     pub(crate) broken: Option<Broken>,
 }
 
@@ -41,6 +41,9 @@ pub(crate) enum Happens {
     TakeOver(usize),
     Begin(usize),
     SyncCancel(usize),
+    FoldAgain(usize),
+    SaveBetween(usize),
+    Settle(usize),
     Fold(usize),
     Act(usize, Event, Effect),
     Checkpoint,
@@ -98,7 +101,7 @@ impl Scope {
             guarantee: self.guarantee,
             broken: self.broken,
             end: self.records,
-            replay: self.replay,
+            recovery: self.recovery,
         }
     }
 
@@ -119,6 +122,11 @@ impl Scope {
             Phase::Checked(_) => all.push(Happens::TakeOver(slot)),
             Phase::TakenOver(..) => all.push(Happens::Begin(slot)),
             Phase::Cancelling(_) => all.push(Happens::SyncCancel(slot)),
+            Phase::Recovering(_) => all.extend([
+                Happens::FoldAgain(slot),
+                Happens::SaveBetween(slot),
+                Happens::Settle(slot),
+            ]),
             Phase::Refused(_) => {}
             Phase::Running(run) => {
                 all.push(Happens::Fold(slot));
@@ -168,6 +176,9 @@ impl Scope {
                 self.starter().begin(world, slot)
             }
             Happens::SyncCancel(slot) => Starter::cancelled(world, slot),
+            Happens::FoldAgain(slot) => self.starter().fold_again(world, slot),
+            Happens::SaveBetween(slot) => self.starter().save_between(world, slot),
+            Happens::Settle(slot) => self.starter().settle(world, slot),
             Happens::Fold(slot) => world.fold(slot, self.records),
             Happens::Act(slot, Event::Transaction(event), effect) => {
                 world.transact(slot, event, effect, self.broken)
@@ -242,7 +253,7 @@ impl Scope {
             match &node.phase {
                 Phase::Refused(_) => return self.refusals_have_a_cause(&world),
                 Phase::Running(run) if run.open() && run.done.reach.position == self.records => {
-                    return self.is_complete(&world, run.live);
+                    return self.is_complete(&world, run);
                 }
                 _ => {}
             }
@@ -265,6 +276,7 @@ impl Scope {
             }
             Some(Phase::Checked(_)) => vec![Happens::TakeOver(MAIN)],
             Some(Phase::Cancelling(_)) => vec![Happens::SyncCancel(MAIN)],
+            Some(Phase::Recovering(_)) => vec![Happens::FoldAgain(MAIN), Happens::Settle(MAIN)],
             Some(Phase::Running(run)) => {
                 let (good, bad): (Vec<_>, Vec<_>) = events(run.step)
                     .into_iter()
@@ -289,7 +301,7 @@ impl Scope {
         }
     }
 
-    fn is_complete(&self, world: &World, state: State) -> bool {
+    fn is_complete(&self, world: &World, run: &Run) -> bool {
         let all = self.records;
         let outputs = match self.guarantee {
             Guarantee::ExactlyOnce => world.outputs_are_the_first(all),
@@ -303,7 +315,8 @@ impl Scope {
             Guarantee::AtLeastOnce => offset <= Some(at(all)),
         };
         // What somebody did to the offset shows until the next commit.
-        outputs && (offset || world.harm.is_some()) && state == crate::volume::state_of_first(all)
+        let state = run.live == crate::volume::state_of_first(all, run.done.missing);
+        outputs && (offset || world.harm.is_some()) && state
     }
 
     /// A task that does not start has a reason that somebody else made.
@@ -319,7 +332,7 @@ impl Scope {
                 "ReceiptMissing" => world.harm == Some(Harm::ReceiptLost),
                 "StateMissing" => world.overtaken(slot) || world.harm == Some(Harm::VolumeLost),
                 "OldAssignment" => slot == ZOMBIE && node.layout == 1,
-                "StoreBehindReceipt" if self.replay => false,
+                "StoreBehindReceipt" if self.recovery != OnCrashRecovery::Stop => false,
                 "StoreBehindReceipt" | "ReceiptBehindStore" | "OtherHistory" => {
                     world.overtaken(slot) || world.harm == Some(Harm::OffsetMoved)
                 }
@@ -341,7 +354,10 @@ fn relayout(world: &mut World) -> Option<()> {
     }
     world.broker.take_over();
     world.broker.settle();
-    let files = fresh(run.position, run.done.state);
+    let files = Files {
+        missing: run.done.missing,
+        ..fresh(run.position, run.done.state)
+    };
     let journal = std::mem::take(&mut volume.journal);
     let segment = volume.segment;
     *volume = Volume {
@@ -444,6 +460,16 @@ impl Model for Scope {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        crate::properties::all(self.guarantee)
+        let mut all = crate::properties::all(self.guarantee);
+        if self.recovery != OnCrashRecovery::Stop {
+            all.push(Property::sometimes(
+                "an older store is recovered",
+                |_, world: &World| {
+                    let mut nodes = world.nodes.iter().flatten();
+                    nodes.any(|node| matches!(node.phase, Phase::Recovering(_)))
+                },
+            ));
+        }
+        all
     }
 }

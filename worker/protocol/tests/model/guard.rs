@@ -35,6 +35,20 @@ pub(crate) enum Broken {
     AbortAfterCommit,
     /// The interval goes on after a commit that did not answer, as if it had.
     UnknownTakenForCommitted,
+    /// What is read again for an older store is written again.
+    ReplayWritesOutputs,
+    /// The store takes the receipt's number and offset, and the state not as one with it.
+    ReplayNotAsOne,
+    /// The store goes on with its own number behind what was read again.
+    ReplayTakesNoNumber,
+    /// A store that was recovered is not durable before more is committed.
+    RecoveredNotDurable,
+    /// A store that was brought further still takes in what the journal has of it from before.
+    FormerRecordsKept,
+    /// What lies between is not read again, and nobody asked for that.
+    AcceptedUnasked,
+    /// A task that goes on without what lies between reads on from its store's position.
+    AcceptedFromTheStore,
     /// At least once: the group's offset goes before the entry is synced.
     OffsetBeforeSync,
     /// At least once: the entry is written before the outputs are acknowledged.

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use rstest::rstest;
 use stateright::{Checker, HasDiscoveries, Model};
-use turbine_protocol::start::Guarantee;
+use turbine_protocol::start::{Guarantee, OnCrashRecovery};
 
 use crate::checked::Scope;
 use crate::guard::Broken;
@@ -40,7 +40,7 @@ const EXACTLY_ONCE: Scope = Scope {
     harm: false,
     timeouts: false,
     roll: false,
-    replay: false,
+    recovery: OnCrashRecovery::Stop,
     broken: None,
 };
 const AT_LEAST_ONCE: Scope = Scope {
@@ -64,6 +64,21 @@ const RELAYOUT: Scope = Scope {
     ..EXACTLY_ONCE
 };
 
+/// The older volume is that of a life that comes back.
+const REPLAY: Scope = Scope {
+    recovery: OnCrashRecovery::Replay,
+    ..ZOMBIE
+};
+/// Something is left to commit behind what is replayed.
+const LONGER_REPLAY: Scope = Scope {
+    records: 3,
+    ..REPLAY
+};
+const ACCEPT: Scope = Scope {
+    recovery: OnCrashRecovery::Accept,
+    ..ZOMBIE
+};
+
 fn explore(scope: Scope) {
     let began = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
@@ -77,7 +92,8 @@ fn explore(scope: Scope) {
 #[case::crashes(Scope { records: 3, timeouts: true, ..EXACTLY_ONCE })]
 #[case::a_journal_that_rolls(ROLL)]
 #[case::a_life_that_comes_back(ZOMBIE)]
-#[case::an_older_volume_that_is_replayed(Scope { records: 1, replay: true, ..ZOMBIE })]
+#[case::an_older_volume_that_is_replayed(REPLAY)]
+#[case::an_older_volume_that_is_gone_behind(ACCEPT)]
 #[case::a_later_epoch(Scope { zombie: true, records: 1, ..RELAYOUT })]
 #[case::losses(HARM)]
 fn exactly_once_every_record_counts_once(#[case] scope: Scope) {
@@ -97,7 +113,8 @@ fn at_least_once_state_is_never_lost_or_doubled(#[case] scope: Scope) {
 #[case::crashes(Scope { records: 4, starts: 5, timeouts: true, roll: true, ..EXACTLY_ONCE })]
 #[case::all(Scope { zombie: true, relayout: true, harm: true, timeouts: true, roll: true, ..EXACTLY_ONCE })]
 #[case::zombie(Scope { records: 3, starts: 4, ..ZOMBIE })]
-#[case::replay(Scope { starts: 4, replay: true, ..ZOMBIE })]
+#[case::replay(Scope { starts: 4, ..REPLAY })]
+#[case::accept(Scope { starts: 4, ..ACCEPT })]
 #[case::at_least_once(Scope { records: 4, starts: 5, zombie: true, relayout: true, harm: true, roll: true, ..AT_LEAST_ONCE })]
 #[ignore = "the long form"]
 fn at_length(#[case] scope: Scope) {
@@ -120,6 +137,13 @@ fn at_length(#[case] scope: Scope) {
 #[case(HARM, Broken::EmptyForLost, STATE_IS_ITS_POSITION)]
 #[case(EXACTLY_ONCE, Broken::AbortAfterCommit, OUTPUTS_ONCE)]
 #[case(EXACTLY_ONCE, Broken::UnknownTakenForCommitted, OUTPUTS_ONCE)]
+#[case(LONGER_REPLAY, Broken::ReplayWritesOutputs, OUTPUTS_ONCE)]
+#[case(REPLAY, Broken::ReplayNotAsOne, STATE_IS_ITS_POSITION)]
+#[case(REPLAY, Broken::ReplayTakesNoNumber, BROKER_DECIDES)]
+#[case(LONGER_REPLAY, Broken::RecoveredNotDurable, NOTHING_MISSING)]
+#[case(LONGER_REPLAY, Broken::FormerRecordsKept, STATE_IS_ITS_POSITION)]
+#[case(REPLAY, Broken::AcceptedUnasked, STATE_IS_ITS_POSITION)]
+#[case(ACCEPT, Broken::AcceptedFromTheStore, BROKER_DECIDES)]
 #[case(AT_LEAST_ONCE, Broken::OffsetBeforeSync, OFFSET_AFTER_STATE)]
 #[case(AT_LEAST_ONCE, Broken::OutputsNotAwaited, OUTPUTS_BEFORE_STATE)]
 fn a_broken_rule_is_noticed(

@@ -51,7 +51,7 @@ pub(crate) fn all(guarantee: Guarantee) -> Vec<Property<Scope>> {
 }
 
 fn is_folded(files: Files) -> bool {
-    files.state == state_of_first(files.reach.position)
+    files.is_folded()
 }
 
 fn volumes(world: &World) -> impl Iterator<Item = &Volume> {
@@ -65,21 +65,26 @@ fn state_is_its_position(_: &Scope, world: &World) -> bool {
         Phase::Running(run) | Phase::Cancelling(run) => Some(run),
         _ => None,
     });
-    let live = running
-        .into_iter()
-        .all(|run| is_folded(run.done) && run.live == state_of_first(run.position));
-    live && volumes(world).all(|volume| {
-        [volume.found(false), volume.worst().found(false)]
-            .into_iter()
-            .flatten()
-            .all(|found| {
-                let mut with_prepared = found.files;
-                if let Some(prepared) = &found.prepared {
-                    with_prepared.absorb(prepared);
-                }
-                is_folded(found.files) && is_folded(with_prepared)
-            })
-    })
+    let live = running.into_iter().all(|run| {
+        is_folded(run.done) && run.live == state_of_first(run.position, run.done.missing)
+    });
+    let again = world.nodes.iter().flatten().all(|node| match &node.phase {
+        Phase::Recovering(recovery) => is_folded(recovery.files),
+        _ => true,
+    });
+    live && again
+        && volumes(world).all(|volume| {
+            [volume.found(false), volume.worst().found(false)]
+                .into_iter()
+                .flatten()
+                .all(|found| {
+                    let mut with_prepared = found.files;
+                    if let Some(prepared) = &found.prepared {
+                        with_prepared.absorb(prepared);
+                    }
+                    is_folded(found.files) && is_folded(with_prepared)
+                })
+        })
 }
 
 fn nothing_missing(_: &Scope, world: &World) -> bool {

@@ -2,15 +2,15 @@
 
 use turbine_protocol::journal::RecordKind;
 use turbine_protocol::start::{
-    BrokerEvidence, Guarantee, OlderStore, OnCrashRecovery, OnForeign, PreparedFate, Recovery,
-    StartDecision, StartFrom, StartInputs, StartRefusal, StoreEvidence, StoreProgress, decide,
+    BrokerEvidence, Guarantee, OnCrashRecovery, OnForeign, PreparedFate, Recovery, StartDecision,
+    StartFrom, StartInputs, StartRefusal, StoreEvidence, StoreProgress, decide,
 };
 use turbine_protocol::{CommittedReceipt, Fault, LogBounds};
 
 use crate::guard::Broken;
 use crate::names::{identity, marker};
-use crate::volume::{Files, Found, Interval, Reach, State, Volume, key_of, numbered};
-use crate::world::{Phase, Run, World, at, fresh};
+use crate::volume::{Files, Found, HISTORY, Interval, Reach, State, Volume, key_of, numbered};
+use crate::world::{Phase, Recovery as Recovering, Run, World, at, fresh};
 
 fn progress(epoch: u8, reach: Reach, prepared: Option<Interval>) -> StoreProgress {
     StoreProgress {
@@ -20,6 +20,7 @@ fn progress(epoch: u8, reach: Reach, prepared: Option<Interval>) -> StoreProgres
         position: at(reach.position),
         by_transaction: reach.by_transaction,
         cleanly_stopped: false,
+        history: Some(HISTORY),
         prepared: prepared.map(|of| Box::new(progress(of.epoch, of.reach, None))),
     }
 }
@@ -29,7 +30,7 @@ pub(crate) struct Starter {
     pub(crate) guarantee: Guarantee,
     pub(crate) broken: Option<Broken>,
     pub(crate) end: u8,
-    pub(crate) replay: bool,
+    pub(crate) recovery: OnCrashRecovery,
 }
 
 impl Starter {
@@ -75,13 +76,11 @@ impl Starter {
             on_foreign: OnForeign::Refuse,
             guarantee: self.guarantee,
             recovery: Recovery {
-                policy: if self.replay {
-                    OnCrashRecovery::Replay
-                } else {
-                    OnCrashRecovery::Stop
-                },
+                policy: self.recovery,
                 halt_if_gap_exceeds: None,
                 deterministic: true,
+                // The worse case: nobody remembers, and whoever was overtaken takes the task back.
+                has_run: false,
             },
             volume: volume.map(|volume| marker(volume.marker)),
             store: found.map_or(StoreEvidence::Absent, |found| {
@@ -172,13 +171,13 @@ impl Starter {
         let decision = self.decide(node.layout, epoch, volume, found.as_ref(), committed);
         match decision {
             StartDecision::Refuse(refusal) => node.phase = Phase::Refused(refusal.reason()),
-            StartDecision::Accept(_) => return None,
-            StartDecision::Replay(older) => {
-                let files = replayed(found?.files, &older);
-                let volume = node.volume.as_mut()?;
-                (volume.files, volume.flushed) = (files, files);
-                node.phase = Phase::Running(Run::new(self.guarantee, fence, files));
-                world.disagreed |= !agrees(files, committed);
+            StartDecision::Accept(older) | StartDecision::Replay(older) => {
+                node.phase = Phase::Recovering(Recovering {
+                    fence,
+                    older,
+                    replays: matches!(decision, StartDecision::Replay(_)),
+                    files: found?.files,
+                });
             }
             StartDecision::Fresh { offset, .. } => {
                 let position = u8::try_from(offset.get()).unwrap();
@@ -219,6 +218,86 @@ impl Starter {
         Some(())
     }
 
+    /// The next record of those that an older store lacks.
+    pub(crate) fn fold_again(&self, world: &mut World, slot: usize) -> Option<()> {
+        let (phase, _, broker) = world.parts(slot)?;
+        let Phase::Recovering(recovery) = phase else {
+            return None;
+        };
+        let record = recovery.files.reach.position;
+        if !recovery.replays || at(record) >= recovery.older.committed.offset {
+            return None;
+        }
+        recovery.files.reach.position += 1;
+        if !self.is(Broken::AcceptedUnasked) {
+            recovery.files.state[key_of(record)].push(record);
+        }
+        if self.is(Broken::ReplayWritesOutputs) && broker.hears(recovery.fence) {
+            broker.transaction().outputs.push(record);
+        }
+        Some(())
+    }
+
+    /// What was read again so far leaves memory; the store says that it is still the older one.
+    pub(crate) fn save_between(&self, world: &mut World, slot: usize) -> Option<()> {
+        let (phase, volume, _) = world.parts(slot)?;
+        let Phase::Recovering(recovery) = phase else {
+            return None;
+        };
+        if recovery.files.reach.position == volume.files.reach.position {
+            return None;
+        }
+        if self.is(Broken::FormerRecordsKept) {
+            (volume.files, volume.flushed) = (recovery.files, recovery.files);
+        } else {
+            volume.rebase(recovery.files);
+        }
+        Some(())
+    }
+
+    /// The store takes what was committed.
+    pub(crate) fn settle(&self, world: &mut World, slot: usize) -> Option<()> {
+        let (phase, volume, _) = world.parts(slot)?;
+        let Phase::Recovering(recovery) = *phase else {
+            return None;
+        };
+        let mut files = recovery.files;
+        let settled = recovery.older.settled();
+        let position = u8::try_from(settled.position.get()).unwrap();
+        if recovery.replays && files.reach.position < position {
+            return None;
+        }
+        let lacks = files.reach.position..position;
+        files.missing |= lacks.map(|record| 1 << record).sum::<u16>();
+        let before = files.reach;
+        files.reach = Reach {
+            number: u8::try_from(settled.number.get()).unwrap(),
+            position,
+            checksum: settled.checksum,
+            by_transaction: settled.by_transaction,
+        };
+        if self.is(Broken::ReplayTakesNoNumber) {
+            (files.reach.number, files.reach.checksum) = (before.number, before.checksum);
+        }
+        if self.is(Broken::AcceptedFromTheStore) {
+            (files.reach.position, files.missing) = (before.position, 0);
+        }
+        if self.is(Broken::ReplayNotAsOne) {
+            volume.flushed.reach = files.reach;
+            volume.files = files;
+            volume.begin_life();
+        } else if self.is(Broken::RecoveredNotDurable) {
+            volume.files = files;
+            volume.begin_life();
+        } else {
+            volume.rebase(files);
+        }
+        *phase = Phase::Running(Run::new(self.guarantee, recovery.fence, files));
+        // Another life may have taken the id since; then this one cannot commit.
+        world.disagreed |= !agrees(files, Some(recovery.older.committed));
+        Some(())
+    }
+
     /// The cancel record is durable: its number may be given anew.
     pub(crate) fn cancelled(world: &mut World, slot: usize) -> Option<()> {
         let (phase, volume, _) = world.parts(slot)?;
@@ -229,21 +308,6 @@ impl Starter {
         *phase = Phase::Running(run);
         Some(())
     }
-}
-
-/// What a store is after it has read up to the committed offset without output.
-fn replayed(mut files: Files, older: &OlderStore) -> Files {
-    let end = u8::try_from(older.committed.offset.get()).unwrap();
-    for record in files.reach.position..end {
-        files.state[key_of(record)].push(record);
-    }
-    files.reach = Reach {
-        number: u8::try_from(older.committed.receipt.number.get()).unwrap(),
-        position: end,
-        checksum: older.committed.receipt.checksum,
-        by_transaction: true,
-    };
-    files
 }
 
 /// A task of the first layout has the store of its epoch, one of the second a new one.

@@ -2,7 +2,8 @@
 
 use turbine_protocol::journal::{JournalGap, Playback, Record, RecordKind, Replay};
 use turbine_protocol::{
-    Change, CommittedReceipt, Entry, EntryChecksum, EntryNumber, Frontier, Position, Receipt,
+    Change, CommittedReceipt, Entry, EntryChecksum, EntryNumber, Frontier, HandedOut, History,
+    Position, Receipt, Retrace,
 };
 
 use crate::names::{lineage, task};
@@ -48,11 +49,15 @@ pub(crate) fn key_of(record: u8) -> usize {
     usize::from(record % 2)
 }
 
-/// What the first records of the log give, computed apart from what the tasks fold.
-pub(crate) fn state_of_first(count: u8) -> State {
+/// What the first records of the log give, some left out, computed apart from what the tasks fold.
+pub(crate) fn state_of_first(count: u8, missing: u16) -> State {
     let mut state = State::default();
+    let counts = |record: &u8| missing & (1 << record) == 0;
     for (key, value) in state.iter_mut().enumerate() {
-        for record in (0..count).filter(|record| key_of(*record) == key) {
+        for record in (0..count)
+            .filter(counts)
+            .filter(|record| key_of(*record) == key)
+        {
             value.push(record);
         }
     }
@@ -137,8 +142,16 @@ pub(crate) fn receipt(epoch: u8, reach: Reach) -> Receipt {
         number: numbered(reach.number),
         checksum: reach.checksum,
         frontier: Frontier(Some(i64::from(reach.position))),
+        retrace: Some(Retrace {
+            history: HISTORY,
+            rows: reach.position.into(),
+            closed: HandedOut::All,
+        }),
     }
 }
+
+/// Built-in computations by rules that nobody changes: one history.
+pub(crate) const HISTORY: History = History(1);
 
 /// A record of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -156,6 +169,8 @@ pub(crate) struct Written {
 pub(crate) struct Files {
     pub(crate) reach: Reach,
     pub(crate) state: State,
+    /// Records before the position that it went on without, one bit each.
+    pub(crate) missing: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -180,6 +195,11 @@ pub(crate) struct Found {
 }
 
 impl Files {
+    /// Whether it is what a fold of the records before its position gives.
+    pub(crate) fn is_folded(&self) -> bool {
+        self.state == state_of_first(self.reach.position, self.missing)
+    }
+
     pub(crate) fn absorb(&mut self, interval: &Interval) {
         for (value, change) in self.state.iter_mut().zip(interval.changes) {
             *value = change.unwrap_or(*value);
@@ -293,6 +313,16 @@ impl Volume {
 
     pub(crate) fn release_first(&mut self) {
         self.journal.retain(|written| written.segment != 0);
+    }
+
+    /// The files are these from now on, durably and as one. What the journal had of the store before belongs to no store.
+    pub(crate) fn rebase(&mut self, files: Files) {
+        (self.files, self.flushed) = (files, files);
+        self.begin_life();
+    }
+
+    pub(crate) fn begin_life(&mut self) {
+        self.life += 2;
     }
 
     /// Whether this volume has what was committed, durably, and can go on from there.

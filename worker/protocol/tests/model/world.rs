@@ -2,7 +2,7 @@
 
 use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
 use turbine_protocol::journal::RecordKind;
-use turbine_protocol::start::Guarantee;
+use turbine_protocol::start::{Guarantee, OlderStore};
 use turbine_protocol::transaction::{TransactionAct, TransactionEvent, TransactionStep};
 use turbine_protocol::{CommittedReceipt, EntryChecksum, Offset};
 
@@ -48,6 +48,17 @@ pub(crate) struct Run {
     pub(crate) step: Step,
 }
 
+/// A store on its way to the committed receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Recovery {
+    pub(crate) fence: u8,
+    pub(crate) older: OlderStore,
+    /// What lies between is read again; else it is left out.
+    pub(crate) replays: bool,
+    /// In memory.
+    pub(crate) files: Files,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Down,
@@ -57,6 +68,8 @@ pub(crate) enum Phase {
     /// The cancel record is written and not synced.
     Cancelling(Run),
     Running(Run),
+    /// Its store is older than what was committed, and is brought there.
+    Recovering(Recovery),
     /// Does not start, for this reason.
     Refused(&'static str),
 }
@@ -104,6 +117,7 @@ pub(crate) fn fresh(position: u8, state: State) -> Files {
             by_transaction: false,
         },
         state,
+        missing: 0,
     }
 }
 
@@ -185,6 +199,7 @@ impl Run {
         Files {
             reach: self.reach(epoch),
             state: self.live,
+            missing: self.done.missing,
         }
     }
 }

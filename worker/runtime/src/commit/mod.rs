@@ -6,6 +6,7 @@ mod transaction;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use turbine_engine::KeyRange;
 use turbine_kafka::KafkaError;
 use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
 use turbine_protocol::{
@@ -16,7 +17,7 @@ use turbine_state::{StateError, TaskState};
 pub(crate) use self::checkpoint::Checkpoints;
 use crate::control::metrics::Level;
 use crate::control::status::Step;
-use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError};
+use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError, receipt_of, stored};
 
 /// Acknowledgements are waited for in slices, so that the wait shows as alive.
 const FLUSH_SLICE: Duration = Duration::from_secs(1);
@@ -80,7 +81,7 @@ impl Life<'_> {
                         break;
                     }
                     Err(error) => {
-                        let halt = TaskError::from(error).halt();
+                        let halt = error.halt();
                         self.cell.update(|status| status.halt = Some(halt));
                         CommitEvent::OffsetFailed
                     }
@@ -128,10 +129,7 @@ impl Life<'_> {
         self.cell.enter(Step::Writing);
         let changes = self.pipeline.take_changes();
         let clocks = self.pipeline.clocks();
-        let stored_clocks = serde_json::to_vec(&clocks).map_err(|source| TaskError::Clocks {
-            what: "written",
-            source,
-        })?;
+        let stored_clocks = stored(&clocks)?;
         let changes: Vec<Change<'_>> = changes
             .iter()
             .map(|change| Change {
@@ -170,11 +168,7 @@ impl Life<'_> {
         let started = Instant::now();
         let store = &mut self.store;
         self.pipeline.save_unsaved(|dead, panes| {
-            let dead: Vec<Range<&[u8]>> = dead
-                .iter()
-                .map(|range| &range.from[..]..&range.to[..])
-                .collect();
-            store.save_each(&dead, &mut |take| panes.try_for_each(&mut *take))
+            store.save_each(&ranges(dead), &mut |take| panes.try_for_each(&mut *take))
         })?;
         self.saved = Saved {
             number: self.store.progress().number,
@@ -208,9 +202,9 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn commit_offset(&mut self) -> Result<(), KafkaError> {
+    fn commit_offset(&mut self) -> Result<(), TaskError> {
         self.cell.enter(Step::Committing);
-        let receipt = self.store.progress().receipt(self.store.identity());
+        let receipt = receipt_of(self.store.progress(), self.store.identity())?;
         let committed = CommittedReceipt {
             offset: self.position,
             receipt,
@@ -237,7 +231,7 @@ impl Life<'_> {
         let Some(offset) = stored.map(|at| at.next) else {
             return Ok(());
         };
-        let receipt = self.store.progress().receipt(self.store.identity());
+        let receipt = receipt_of(self.store.progress(), self.store.identity())?;
         let last = CommittedReceipt { offset, receipt };
         if let Some(transactions) = &self.transactions {
             self.renew_by_transaction(transactions, &last)?;
@@ -253,6 +247,13 @@ impl Life<'_> {
         }
         Ok(())
     }
+}
+
+/// The ranges of keys that hold nothing any more.
+pub(crate) fn ranges(dead: &[KeyRange]) -> Vec<Range<&[u8]>> {
+    dead.iter()
+        .map(|range| &range.from[..]..&range.to[..])
+        .collect()
 }
 
 fn outcome<E>(result: Result<(), TaskError>, failed: &mut Option<TaskError>, good: E, bad: E) -> E {

@@ -8,7 +8,7 @@ use turbine_protocol::{CommittedReceipt, Fault as _};
 
 use super::{OFFSET_RETRY, outcome};
 use crate::control::status::Step;
-use crate::task::{Life, StopSignal, TaskError};
+use crate::task::{Life, StopSignal, TaskError, receipt_of};
 
 /// One call to commit waits for this long, so that the wait shows as alive.
 const COMMIT_SLICE: Duration = Duration::from_secs(5);
@@ -114,7 +114,7 @@ impl Life<'_> {
         };
         let committed = CommittedReceipt {
             offset: self.position,
-            receipt: prepared.receipt(self.store.identity()),
+            receipt: receipt_of(prepared, self.store.identity())?,
         };
         transactions
             .send_offset(&self.producer, &committed, self.setup.limits.broker_wait)

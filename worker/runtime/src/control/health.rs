@@ -135,6 +135,7 @@ mod tests {
                 misplaced: 0,
                 misplaced_first: None,
                 restored_percent: None,
+                missing: None,
                 checkpoint: None,
                 halt,
             },

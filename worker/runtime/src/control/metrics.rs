@@ -202,6 +202,8 @@ families! {
     checkpoint_failures: Family<TaskLabels, Count> = "turbine_checkpoint_failures", "Checkpoints that could not be made";
     checkpoint_restores: Family<TaskLabels, Count> = "turbine_checkpoint_restores", "Stores that were brought back from a checkpoint";
     checkpoint_restored: Family<TaskLabels, Level> = "turbine_checkpoint_restored_percent", "How much of a checkpoint is brought back; 100 when it is, 0 if none was needed";
+    replayed: Family<TaskLabels, Count> = "turbine_replayed_records", "Records that an older store lacked and that were read again, without results";
+    missing: Family<TaskLabels, Level> = "turbine_state_missing_offsets", "Offsets that the state lacks since the task went on behind them (onCrashRecovery: accept)";
     damaged_stores: Family<TaskLabels, Count> = "turbine_state_damaged_stores", "Damaged stores that were moved aside for a checkpoint";
     evicted: Family<TaskLabels, Count> = "turbine_state_evicted_panes", "Panes that left memory for want of room; they are read again when needed";
     live_bytes: Family<TaskLabels, Level> = "turbine_state_live_bytes", "Memory of the panes that are in it, estimated";
@@ -299,6 +301,8 @@ impl Metrics {
             checkpoint_failures: self.checkpoint_failures.get_or_create(&labels).clone(),
             checkpoint_restores: self.checkpoint_restores.get_or_create(&labels).clone(),
             checkpoint_restored: self.checkpoint_restored.get_or_create(&labels).clone(),
+            replayed: self.replayed.get_or_create(&labels).clone(),
+            missing: self.missing.get_or_create(&labels).clone(),
             damaged_stores: self.damaged_stores.get_or_create(&labels).clone(),
             evicted: self.evicted.get_or_create(&labels).clone(),
             live_bytes: self.live_bytes.get_or_create(&labels).clone(),
@@ -355,6 +359,7 @@ impl Metrics {
             &self.checkpoint_bytes,
             &self.checkpoint_failing,
             &self.checkpoint_restored,
+            &self.missing,
             &self.live_bytes,
             &self.active_windows,
             &self.open_panes,
@@ -407,6 +412,8 @@ pub struct TaskMetrics {
     pub(crate) checkpoint_failures: Count,
     pub(crate) checkpoint_restores: Count,
     pub(crate) checkpoint_restored: Level,
+    pub(crate) replayed: Count,
+    pub(crate) missing: Level,
     pub(crate) damaged_stores: Count,
     pub(crate) evicted: Count,
     pub(crate) live_bytes: Level,

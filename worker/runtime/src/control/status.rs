@@ -34,6 +34,9 @@ pub enum Step {
     /// Bringing back a checkpoint.
     #[strum(serialize = "restoring a checkpoint")]
     Restoring,
+    /// Reading again what an older store lacks.
+    #[strum(serialize = "reading again what the store lacks")]
+    Replaying,
     /// Waiting until the last checkpoint is there.
     #[strum(serialize = "waiting for the last checkpoint")]
     Checkpointing,
@@ -92,6 +95,7 @@ impl TaskCell {
             misplaced: 0,
             misplaced_first: None,
             restored_percent: None,
+            missing: None,
             checkpoint: None,
             halt: None,
         };

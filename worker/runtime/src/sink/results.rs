@@ -14,9 +14,6 @@ use crate::task::{Cold, Life, StopSignal, TaskError};
 /// needs no second copy of itself.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Panes that are handed out at once: their rows are in memory side by side.
-const PART_PANES: usize = 65_536;
-
 impl Life<'_> {
     /// Writes the results of all panes that closed; how many there were. A close that is too large
     /// for one commit is committed in parts.
@@ -55,7 +52,7 @@ impl Life<'_> {
         let started = Instant::now();
         let closed = self
             .pipeline
-            .drain_closed(PART_PANES, &Cold(&*self.store))?;
+            .drain_closed(self.setup.limits.result_panes, &Cold(&*self.store))?;
         let mut written = 0;
         for rows in closed {
             written += self.hand_out_table(rows.window, &rows.rows)?;

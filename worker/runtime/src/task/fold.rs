@@ -83,7 +83,8 @@ impl Life<'_> {
         self.metrics
             .decode
             .observe((decoded_at - started).as_secs_f64());
-        self.fold(records, &decoded, &origins, &mut bad)?;
+        let now = self.setup.clock.wall_ms();
+        self.fold(records, &decoded, &origins, &mut bad, now)?;
         self.metrics
             .process
             .observe(decoded_at.elapsed().as_secs_f64());
@@ -132,6 +133,20 @@ impl Life<'_> {
         }
     }
 
+    /// Takes records that were taken before, without results: what could not be used was dealt with then. Whether they can
+    /// be taken; a record that would stop the task did not then.
+    pub(super) fn take_again(&mut self, records: &Records) -> Result<bool, TaskError> {
+        let mut bad = Bad::default();
+        let (decoded, origins) = self.decode(records, &mut bad)?;
+        // What the clock refused then shows by the number of rows.
+        self.fold(records, &decoded, &origins, &mut bad, i64::MAX)?;
+        match bad.stop {
+            None => Ok(true),
+            Some((_, Stop::Fault(_))) => Ok(false),
+            Some((_, Stop::Task(error))) => Err(error),
+        }
+    }
+
     fn decode(
         &mut self,
         records: &Records,
@@ -163,6 +178,7 @@ impl Life<'_> {
         decoded: &Decoded,
         origins: &Origins,
         bad: &mut Bad,
+        now: i64,
     ) -> Result<(), TaskError> {
         let rows = decoded.rows.num_rows();
         let keys = match self.setup.subscription.partition_key {
@@ -172,7 +188,6 @@ impl Life<'_> {
                 Some(keys.collect::<BinaryArray>())
             }
         };
-        let now = self.setup.clock.wall_ms();
         // Whether the topic was asked since the batch was read, and had not grown.
         let mut unmoved = false;
         let mut from = 0;

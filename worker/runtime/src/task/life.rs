@@ -1,5 +1,6 @@
 //! One life of a task: from its start to its end or its first fault.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use turbine_crds::control::TaskState as Phase;
@@ -12,6 +13,7 @@ use turbine_state::TaskState;
 
 use super::error::TaskError;
 use super::placement::Suspects;
+use super::recover::{Recovered, Recovery};
 use super::setup::TaskSetup;
 use super::stop::StopSignal;
 use crate::commit::{Checkpoints, Saved};
@@ -42,6 +44,8 @@ pub(super) struct Parts {
     pub(super) output: OutputTopic,
     pub(super) dead_letters: Option<OutputTopic>,
     pub(super) store: Box<dyn TaskState>,
+    /// What has to be done with the store first.
+    pub(super) recovery: Option<Recovery>,
     pub(super) pipeline: Pipeline,
     pub(super) owners: PaneOwners,
     pub(super) decoder: JsonDecoder,
@@ -111,6 +115,7 @@ pub(crate) struct Life<'a> {
     pub(crate) output: OutputTopic,
     pub(crate) dead_letters: Option<OutputTopic>,
     pub(crate) store: Box<dyn TaskState>,
+    pub(super) recovery: Option<Recovery>,
     pub(crate) pipeline: Pipeline,
     pub(super) owners: PaneOwners,
     pub(super) suspects: Option<Suspects>,
@@ -169,6 +174,7 @@ impl<'a> Life<'a> {
             output: parts.output,
             dead_letters: parts.dead_letters,
             store: parts.store,
+            recovery: parts.recovery,
             pipeline: parts.pipeline,
             owners: parts.owners,
             suspects: None,
@@ -190,12 +196,21 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Reads, folds and commits until told to stop; then commits once more and lets go.
+    /// Reads, folds and commits until told to stop; then commits once more and lets go. `has_run` is set once it does so.
     ///
     /// # Errors
     /// The first fault. What was not committed is done again by the next life.
-    pub(super) fn run(mut self, stop: &StopSignal) -> Result<(), TaskError> {
-        match self.go_on(stop) {
+    pub(super) fn run(mut self, stop: &StopSignal, has_run: &Cell<bool>) -> Result<(), TaskError> {
+        let ended = match self.recover(stop) {
+            Ok(Recovered::Whole) => {
+                has_run.set(true);
+                self.go_on(stop)
+            }
+            // As if it had not begun.
+            Ok(Recovered::Stopped) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        match ended {
             Ok(()) => Ok(self.store.close()?),
             Err(error) => {
                 self.give_up_transaction();
@@ -209,6 +224,10 @@ impl<'a> Life<'a> {
         self.cell.set_state(Phase::Running, None);
         self.metrics.running.set(1);
         self.publish();
+        // The rest of a close that was committed in parts comes out before anything else closes.
+        if self.hand_out(stop)? > 0 {
+            self.touched(0);
+        }
         while !stop.given() {
             self.cell.enter(Step::Reading);
             let asked = Instant::now();

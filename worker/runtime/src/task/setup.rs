@@ -14,6 +14,7 @@ use turbine_state::checkpoint::Checkpointer;
 use crate::clock::Clock;
 use crate::control::assignment::TaskPlan;
 use crate::task::CountWatch;
+use crate::task::receipt::rules;
 
 /// Bounds of one task's work.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,8 @@ pub struct Limits {
     pub batch_records: usize,
     /// Records after which a commit is due before its interval is over.
     pub commit_records: u64,
+    /// Most panes that are handed out at once: their rows are in memory side by side.
+    pub result_panes: usize,
     /// Bytes of panes that are kept in memory.
     pub live_bytes: usize,
     /// Longest wait for records. Also how late an order to stop, an idle tick and a commit may be
@@ -40,6 +43,7 @@ impl Default for Limits {
         Self {
             batch_records: 10_000,
             commit_records: 1_000_000,
+            result_panes: 65_536,
             live_bytes: usize::MAX,
             poll_wait: Duration::from_millis(200),
             broker_wait: Duration::from_secs(10),
@@ -97,9 +101,10 @@ impl TaskSetup {
         GroupId::of(&self.app_id, &self.plan.task.subscription)
     }
 
-    /// What the task does with a store that is older than what was committed.
+    /// What the task does with a store that is older than what was committed: one that was written by these rules, if there is
+    /// one, in a process that has run the task before or not.
     #[must_use]
-    pub fn recovery(&self) -> Recovery {
+    pub fn recovery(&self, written_by: Option<u32>, has_run: bool) -> Recovery {
         Recovery {
             policy: match self.subscription.on_crash_recovery {
                 Asked::Replay => OnCrashRecovery::Replay,
@@ -108,7 +113,8 @@ impl TaskSetup {
             },
             halt_if_gap_exceeds: self.subscription.halt_if_gap_exceeds,
             // Windows are all there is to compute.
-            deterministic: true,
+            deterministic: written_by == Some(rules(&self.subscription)),
+            has_run,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The thread of a task: one life after another until it is told to stop or must not go on.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,9 +63,13 @@ impl Faults {
 /// that a thread that ends by itself is always a fault.
 pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc<StopSignal>) {
     let mut faults = Faults::default();
+    // This process has gone on with the task's store: if that is then older than what was committed, somebody else has it.
+    let has_run = Cell::new(false);
     while !stop.given() {
         let before = cell.status().position;
-        let ended = catch_unwind(AssertUnwindSafe(|| begin(setup, cell, metrics)?.run(stop)));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            begin(setup, cell, metrics, has_run.get())?.run(stop, &has_run)
+        }));
         metrics.running.set(0);
         metrics.stopped_at.set(setup.clock.wall_ms());
         // Nobody answers until the next life reads again.
@@ -92,6 +97,7 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
                 Rescue::None(error) => error,
                 Rescue::Replaced => {
                     faults.rescues += 1;
+                    has_run.set(false);
                     metrics.restarts.inc();
                     cell.set_state(TaskState::Starting, None);
                     continue;
