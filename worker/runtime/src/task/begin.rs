@@ -12,6 +12,7 @@ use turbine_protocol::start::{
     StartRefusal, StoreEvidence, decide,
 };
 use turbine_protocol::{CommittedReceipt, Offset, Position, TopicName, VolumeMarker};
+use turbine_state::fault::{self, FaultPoint};
 use turbine_state::{FoundStore, TaskState};
 
 use super::cold::Cold;
@@ -281,6 +282,7 @@ fn find_state(
             },
             FoundStore::Ours(mut store),
         ) => {
+            fault::pass(FaultPoint::InRecovery);
             match prepared {
                 PreparedFate::None => {}
                 PreparedFate::Apply => store.apply_prepared()?,
