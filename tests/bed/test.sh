@@ -7,7 +7,7 @@
 #            those that take minutes, and N kills of leaders (25 minutes with 50)
 #   --crashes  build, then a worker that is killed N times with each guarantee and started again, on the bed's broker alone, and one
 #            that dies at every named point of the protocol, N / 50 times at each and at least twice; the same SEED gives the same
-#            records, times of kills and passes of points (about 2 s for each kill, 1 minute for each round of the points)
+#            records, times of kills and passes of points (about 2 s for each kill, 3 minutes for each round of the points beside compilers)
 #   --e2e    build, then the end-to-end tests of tests/tests alone; a bed that is up is used as it is and stays
 #   --keep   leave the bed up at the end
 #   NAME     only tests whose names contain one of these words; no lint, no gates, no demo; the bed as with --e2e
