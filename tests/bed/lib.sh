@@ -105,6 +105,8 @@ build_rocksdb() {
 # the dependencies would be compiled a second time.
 CARGO_SELECTION=(--release --locked --workspace)
 build_programs() { build_rocksdb && cargo build "${CARGO_SELECTION[@]}" --bins --examples; }
+# The worker that dies where a test says, beside the others. Only the project's own crates are compiled again, under another key.
+build_faults() { cargo build "${CARGO_SELECTION[@]}" --bin turbine-worker-faults --examples --features turbine-runtime/fault-points; }
 
 open_port() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }
 

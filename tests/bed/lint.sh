@@ -43,6 +43,7 @@ mkdir -p "$TURBINE_CACHE/logs"
 check formatting cargo fmt --all --check
 check "shell scripts" shellcheck -x run .ci/run tests/bed/*.sh tests/bed/*/*.sh
 check clippy cargo clippy --quiet "${CARGO_SELECTION[@]}" --all-targets -- -D warnings
+check "clippy with fault points" cargo clippy --quiet "${CARGO_SELECTION[@]}" --bin turbine-worker-faults --examples --features turbine-runtime/fault-points -- -D warnings
 check documentation env RUSTDOCFLAGS="-D warnings" cargo doc --quiet "${CARGO_SELECTION[@]}" --no-deps --lib --bins --examples
 check dependencies dependencies
 check advisories advisories

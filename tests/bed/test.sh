@@ -5,8 +5,9 @@
 #   --unit   lint, build, unit tests and gates: no cluster and no broker
 #   --faults build, then the tests with three brokers that die, freeze and cannot be reached, on a cluster of their own; with N also
 #            those that take minutes, and N kills of leaders (25 minutes with 50)
-#   --crashes  build, then a worker that is killed N times with each guarantee and started again, on the bed's broker alone; the same
-#            SEED gives the same records and times of kills (about 2 s for each kill)
+#   --crashes  build, then a worker that is killed N times with each guarantee and started again, on the bed's broker alone, and one
+#            that dies at every named point of the protocol, N / 50 times at each and at least twice; the same SEED gives the same
+#            records, times of kills and passes of points (about 2 s for each kill, 3 minutes for each round of the points beside compilers)
 #   --e2e    build, then the end-to-end tests of tests/tests alone; a bed that is up is used as it is and stays
 #   --keep   leave the bed up at the end
 #   NAME     only tests whose names contain one of these words; no lint, no gates, no demo; the bed as with --e2e
@@ -66,7 +67,7 @@ cargo_test() { cargo test "${CARGO_SELECTION[@]}" --no-fail-fast "$@"; }
 # targets FILE...: the test targets of these files as options of cargo
 targets() { local file; for file in "$@"; do [ ! -e "$file" ] || printf -- '--test\n%s\n' "$(basename "$file" .rs)"; done; }
 
-compile() { build_programs && cargo_test --no-run; }
+compile() { build_programs && build_faults && cargo_test --no-run; }
 
 unit_tests() {
   local own status=0
@@ -123,7 +124,7 @@ end_to_end_tests() {
   if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 "${names[@]}"; else
     # tests wait for pods most of the time; those of the second call stop the broker, commit ten times a second and task, or install
     # releases that watch all namespaces
-    local alone=(crashes:: end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
+    local alone=(crash_points:: crashes:: end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
     for module in "${alone[@]}"; do skip+=(--skip "$module"); done
     run_e2e --test-threads=3 "${skip[@]}"
     run_e2e --test-threads=1 "${alone[@]}"
@@ -161,7 +162,7 @@ crash_tests() {
   "$BED/kafka.sh" running >/dev/null 2>&1 && was_up=yes || was_up=no
   "$BED/kafka.sh" up || return 1
   eval "$("$BED/env.sh")"
-  cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 --nocapture crashes:: 2>&1 | tee "$logs/crashes.log"
+  cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 --nocapture crash_points:: crashes:: 2>&1 | tee "$logs/crashes.log"
   status=${PIPESTATUS[0]}
   count "$logs/crashes.log"
   [ "$was_up" = yes ] || "$BED/kafka.sh" down --wipe

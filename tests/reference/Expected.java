@@ -35,12 +35,13 @@ import org.apache.kafka.common.utils.Utils;
  *
  * <p>java -cp "$LIBS/*" Expected.java --bootstrap HOST:PORT --input TOPIC --output TOPIC --size-ms N
  * [--lateness-ms N] [--out-of-orderness-ms N] [--time ts] --key COLUMN... --agg NAME=FUNCTION[:COLUMN]...
- * [--open-windows allowed] [--placed] [--wait-s N] [--print-expected]
+ * [--open-windows allowed] [--placed] [--wait-s N] [--print-expected] [--show-open]
  *
  * <p>With --output it waits until every window has its result or the time is over, then prints one JSON object with the
  * counts and the first differences; exit status 1 if there is any. `--open-windows allowed` also takes results of windows
  * that the data alone has not closed (an idle source closes by the clock), if they are right. `--placed` leaves out rows
  * whose first key column, as text, is not placed by murmur2 where the row lies, before any other rule sees them.
+ * `--show-open` adds what the windows that are still open have come to: what the state must hold.
  */
 public final class Expected {
   private static final ObjectMapper JSON = new ObjectMapper()
@@ -306,6 +307,12 @@ public final class Expected {
     report.put("inputRows", inputRows);
     report.put("lateRows", lateRows);
     report.put("misplacedRows", misplacedRows);
+    if (options.containsKey("show-open")) {
+      ArrayNode open = report.putArray("open");
+      for (Map.Entry<Pane, State> each : panes.entrySet()) {
+        if (!each.getValue().closed) open.add(expectedRow(each.getKey(), each.getValue()));
+      }
+    }
     return report;
   }
 

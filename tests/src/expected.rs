@@ -28,6 +28,8 @@ pub struct Query {
     pub open_windows_allowed: bool,
     /// Rows that murmur2 would have put elsewhere do not count.
     pub placed_only: bool,
+    /// Whether the report shows the windows that are still open.
+    pub show_open: bool,
 }
 
 /// The outcome of a comparison.
@@ -55,6 +57,9 @@ pub struct Report {
     /// The first few.
     pub differences: serde_json::Value,
     pub malformed: Vec<serde_json::Value>,
+    /// What the windows that are still open have come to, if asked for.
+    #[serde(default)]
+    pub open: Vec<serde_json::Value>,
 }
 
 impl Report {
@@ -121,6 +126,9 @@ impl Query {
         }
         if self.placed_only {
             command.arg("--placed");
+        }
+        if self.show_open {
+            command.arg("--show-open");
         }
     }
 }

@@ -18,5 +18,6 @@ pub mod manifest;
 pub mod operator;
 pub mod process;
 pub mod scenario;
+pub mod stored;
 pub mod wait;
 pub mod worker;

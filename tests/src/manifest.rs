@@ -113,6 +113,7 @@ impl AppManifest {
             .to_vec(),
             open_windows_allowed: false,
             placed_only: false,
+            show_open: false,
         }
     }
 }

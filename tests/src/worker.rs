@@ -17,6 +17,7 @@ pub struct WorkerPlan {
     state: PathBuf,
     log: PathBuf,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
 }
 
 impl WorkerPlan {
@@ -33,6 +34,7 @@ impl WorkerPlan {
             state: folder.join("state"),
             log: folder.join("worker.log"),
             arguments: Vec::new(),
+            environment: Vec::new(),
         })
     }
 
@@ -50,6 +52,20 @@ impl WorkerPlan {
         self
     }
 
+    /// Another program, which takes the same arguments.
+    #[must_use]
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.program = program;
+        self
+    }
+
+    /// Sets a variable of its environment.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -58,7 +74,8 @@ impl WorkerPlan {
             .arg(&self.app)
             .arg("--state-dir")
             .arg(&self.state)
-            .args(&self.arguments);
+            .args(&self.arguments)
+            .envs(self.environment.iter().cloned());
         command
     }
 

@@ -4,6 +4,8 @@
 mod api;
 #[path = "e2e/bad_records.rs"]
 mod bad_records;
+#[path = "e2e/crash_points.rs"]
+mod crash_points;
 #[path = "e2e/crashes.rs"]
 mod crashes;
 #[path = "e2e/end_to_end.rs"]

@@ -191,6 +191,7 @@ async fn main() -> Result<()> {
                 aggregates: how.agg,
                 open_windows_allowed: how.open_windows_allowed,
                 placed_only: false,
+                show_open: false,
             };
             let report = query.compare(&how.kafka_libs, Duration::from_secs(how.wait_s))?;
             report.check()?;

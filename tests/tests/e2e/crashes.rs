@@ -34,13 +34,17 @@ const PER_SECOND: u64 = 5_000;
 
 /// Numbers from a seed, one after the other.
 #[derive(Debug)]
-struct Dice {
+pub(super) struct Dice {
     seed: u64,
     thrown: u64,
 }
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed, thrown: 0 }
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.thrown += 1;
         mix(self.seed, self.thrown, 0) % bound
     }
@@ -99,7 +103,7 @@ async fn crash(bed: &Bed, guarantee: &str, seed: u64, kills: u64) -> Result<usiz
     let folder = TempDir::new()?;
     let plan = WorkerPlan::new(bed, &app, folder.path())?;
 
-    let mut dice = Dice { seed, thrown: 0 };
+    let mut dice = Dice::new(seed);
     let moments = moments(&mut dice, kills);
     let parts = moments.len() as u64;
     let events = EventPlan {
@@ -182,7 +186,7 @@ fn check(bed: &Bed, guarantee: &str, input: &str, output: &str, rows: u64) -> Re
     Ok(())
 }
 
-fn number(variable: &str, otherwise: u64) -> Result<u64> {
+pub(super) fn number(variable: &str, otherwise: u64) -> Result<u64> {
     match std::env::var(variable) {
         Ok(text) => text
             .parse()

@@ -104,6 +104,7 @@ impl Case {
             .to_vec(),
             open_windows_allowed: false,
             placed_only: false,
+            show_open: false,
         }
         .compare(&self.bed.kafka_libs, Duration::ZERO)
     }

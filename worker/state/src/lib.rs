@@ -6,6 +6,7 @@
 mod budget;
 pub mod checkpoint;
 mod error;
+pub mod fault;
 mod files;
 mod journal;
 mod restored;

@@ -395,5 +395,11 @@ fn family_options(budget: &StateBudget) -> Options {
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_level_compaction_dynamic_level_bytes(true);
     options.set_write_buffer_size(budget.write_buffer());
+    // The only call of RocksDB's from the middle of a compaction.
+    #[cfg(feature = "fault-points")]
+    options.set_compaction_filter("fault-points", |_: u32, _: &[u8], _: &[u8]| {
+        crate::fault::pass(crate::fault::FaultPoint::InCompaction);
+        rocksdb::compaction_filter::Decision::Keep
+    });
     options
 }

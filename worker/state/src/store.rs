@@ -14,6 +14,7 @@ use turbine_protocol::{
 use crate::budget::StateBudget;
 use crate::checkpoint::{CheckpointMeta, Checkpointer, Snapshot};
 use crate::error::StateError;
+use crate::fault::{self, FaultPoint};
 use crate::journal::{Draft, Journal, Life, RecordRef};
 use crate::rows::{Filling, Header, Rows};
 use crate::task_state::{GiveRows, Progress, Show, StateSizes, TaskState, Visit};
@@ -262,10 +263,11 @@ impl TaskStore {
             .append(self.life, owner, record, checksum.0, &mut self.draft)
             .and_then(|place| {
                 if durable {
-                    self.journal.sync(place)
-                } else {
-                    Ok(())
+                    fault::pass(FaultPoint::AfterJournalWrite);
+                    self.journal.sync(place)?;
+                    fault::pass(FaultPoint::AfterSync);
                 }
+                Ok(())
             });
         // What is stored is not known then; reading it anew shows it.
         self.broken |= logged.is_err();
@@ -369,7 +371,9 @@ impl TaskState for TaskStore {
             filling.finish(&progress)?;
             self.saved = progress.number;
         }
+        fault::pass(FaultPoint::BeforeMarkingDone);
         self.decide(prepared.progress.number, RecordKind::Done)?;
+        fault::pass(FaultPoint::AfterMarkingDone);
         self.progress = prepared.progress;
         if prepared.found.is_some() {
             self.journal.release(self.life, self.saved)?;
@@ -400,7 +404,9 @@ impl TaskState for TaskStore {
             filling.remove(range)?;
         }
         puts(&mut |key, value| filling.put(key, Some(value)))?;
+        fault::pass(FaultPoint::InSave);
         filling.finish(&self.progress)?;
+        fault::pass(FaultPoint::AfterSave);
         self.saved = self.progress.number;
         self.journal.release(self.life, self.saved)
     }

@@ -12,6 +12,7 @@ use turbine_protocol::commit::{CommitAct, CommitEvent, CommitStep};
 use turbine_protocol::{
     Change, CommittedReceipt, Entry, EntryChecksum, EntryNumber, Fault, Frontier, Position,
 };
+use turbine_state::fault::{self, FaultPoint};
 use turbine_state::{StateError, TaskState};
 
 pub(crate) use self::checkpoint::Checkpoints;
@@ -72,7 +73,10 @@ impl Life<'_> {
                     CommitEvent::StateFailed,
                 ),
                 CommitAct::CommitOffset => match self.commit_offset() {
-                    Ok(()) => CommitEvent::OffsetCommitted,
+                    Ok(()) => {
+                        fault::pass(FaultPoint::AfterOffsetsSent);
+                        CommitEvent::OffsetCommitted
+                    }
                     Err(error) if stop.wait(OFFSET_RETRY) => {
                         tracing::warn!(
                             task = %self.cell.task(), %error,
@@ -86,7 +90,10 @@ impl Life<'_> {
                         CommitEvent::OffsetFailed
                     }
                 },
-                CommitAct::Done => break,
+                CommitAct::Done => {
+                    fault::pass(FaultPoint::AfterCommit);
+                    break;
+                }
                 CommitAct::Rebuild => {
                     return Err(failed.unwrap_or_else(|| TaskError::Panicked {
                         message: "a commit failed without a fault".to_owned(),
@@ -103,7 +110,10 @@ impl Life<'_> {
         let started = Instant::now();
         loop {
             match self.producer.flush_acked(Instant::now() + FLUSH_SLICE) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.pass_produced();
+                    return Ok(());
+                }
                 // The producer itself gives a record up after its own time-out, so this ends.
                 Err(late @ KafkaError::TimedOut { .. }) => {
                     self.cell.enter(Step::Acknowledging);
@@ -114,6 +124,13 @@ impl Life<'_> {
                 }
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Without results it is no point of its own.
+    fn pass_produced(&self) {
+        if self.handed_out > 0 {
+            fault::pass(FaultPoint::AfterProduce);
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use turbine_kafka::{CommitOutcome, KafkaError, Transactions};
 use turbine_protocol::transaction::{TransactionAct, TransactionEvent, TransactionStep};
 use turbine_protocol::{CommittedReceipt, Fault as _};
+use turbine_state::fault::{self, FaultPoint};
 
 use super::{OFFSET_RETRY, outcome};
 use crate::control::status::Step;
@@ -28,6 +29,7 @@ impl Life<'_> {
         stop: &StopSignal,
     ) -> Result<(), TaskError> {
         use TransactionEvent as Event;
+        self.pass_produced();
         let mut step = TransactionStep::Open;
         let mut failed = None;
         let mut asked = None;
@@ -49,7 +51,10 @@ impl Life<'_> {
                     self.cell.enter(Step::Acknowledging);
                     let asked = *asked.get_or_insert_with(Instant::now);
                     match transactions.commit(&self.producer, COMMIT_SLICE) {
-                        CommitOutcome::Committed => Event::Committed,
+                        CommitOutcome::Committed => {
+                            fault::pass(FaultPoint::AfterCommit);
+                            Event::Committed
+                        }
                         CommitOutcome::Unknown(error) => {
                             tracing::warn!(
                                 task = %self.cell.task(), %error, category = %error.category(),
@@ -118,7 +123,9 @@ impl Life<'_> {
         };
         transactions
             .send_offset(&self.producer, &committed, self.setup.limits.broker_wait)
-            .map_err(|error| self.why_not(error))
+            .map_err(|error| self.why_not(error))?;
+        fault::pass(FaultPoint::AfterOffsetsSent);
+        Ok(())
     }
 
     /// This life is over: what it has written and not committed is aborted, so that readers of committed records do not wait

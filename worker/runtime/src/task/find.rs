@@ -9,6 +9,7 @@ use turbine_protocol::start::{
     StartFrom, StartInputs, StartRefusal, StoreEvidence, decide,
 };
 use turbine_protocol::{Offset, Position, TopicName, VolumeMarker};
+use turbine_state::fault::{self, FaultPoint};
 use turbine_state::{FoundStore, TaskState};
 
 use super::error::TaskError;
@@ -178,6 +179,7 @@ pub(super) fn find_state(
             },
             FoundStore::Ours(mut store),
         ) => {
+            fault::pass(FaultPoint::InRecovery);
             match prepared {
                 PreparedFate::None => {}
                 PreparedFate::Apply => store.apply_prepared()?,

@@ -185,7 +185,8 @@ impl Life<'_> {
             clocks: stored(&clocks)?,
         };
         let mut puts = unsaved.puts.iter().map(|put| (put.key, put.value));
-        self.store.rebase(&progress, &ranges(&unsaved.dead), &mut puts)?;
+        self.store
+            .rebase(&progress, &ranges(&unsaved.dead), &mut puts)?;
         self.saved = Saved {
             number: at.number,
             at: self.setup.clock.monotonic(),

@@ -15,6 +15,7 @@ use super::place::{Meter, Place, StoreFolder};
 use super::refusal::{Refusal, Refused};
 use super::upload::{AT_A_TIME, manifests, objects};
 use crate::error::{StateError, io as io_error};
+use crate::fault::{self, FaultPoint};
 use crate::files::{make_folders, sync_folder};
 
 /// Ends the name of a folder that is being restored. No store has such a name.
@@ -150,7 +151,9 @@ async fn fetch_file(
 ) -> Result<Result<(), Refusal>, CheckpointError> {
     let name = file.object_name();
     let path = store.file(&name);
-    Ok(match place.fetch(&path, file.size, &to, meter).await? {
+    let fetched = place.fetch(&path, file.size, &to, meter).await?;
+    fault::pass(FaultPoint::InRestore);
+    Ok(match fetched {
         None => Err(Refusal::MissingFile { file: name }),
         Some(fetched) if fetched.size != file.size => Err(Refusal::WrongSize {
             file: name,

@@ -13,6 +13,7 @@ use super::prune::{self, PrunePlan};
 use super::snapshot::Snapshot;
 use super::sums::KnownSums;
 use crate::error::StateError;
+use crate::fault::{self, FaultPoint};
 use crate::task_state::Progress;
 
 /// Files that are put or fetched at a time.
@@ -89,7 +90,9 @@ async fn put(
 ) -> Result<(), CheckpointError> {
     let from = snapshot.folder().join(file.name.as_str());
     let to = store.file(&file.object_name());
-    place.put(&to, &from, meter).await
+    place.put(&to, &from, meter).await?;
+    fault::pass(FaultPoint::InUpload);
+    Ok(())
 }
 
 /// Writes a checkpoint. Only its manifest makes it one: broken off at any step before, it is as if it had never begun.
@@ -149,6 +152,7 @@ pub(crate) async fn save(
         path: snapshot.folder().to_owned(),
         detail: error.to_string(),
     })?;
+    fault::pass(FaultPoint::InCheckpoint);
     place
         .write(&store.manifest(manifest.sequence), &document)
         .await?;
@@ -184,6 +188,7 @@ pub(crate) async fn prune(
         .collect();
     if !manifests.is_empty() {
         place.remove(&store.manifests(), &manifests).await?;
+        fault::pass(FaultPoint::InPrune);
     }
     if !plan.files.is_empty() {
         place.remove(&store.files(), &plan.files).await?;

@@ -23,6 +23,7 @@ use self::index::{Damage, Index};
 use self::record::{HEADER, Header, SEGMENT_HEADER, segment_header};
 use self::scan::scan;
 use crate::error::{StateError, io};
+use crate::fault;
 use crate::files::{FileLayer, LayerFile, SystemFiles, make_folders};
 
 /// Name of the journal's folder on the volume. No subscription can have it.
@@ -269,7 +270,7 @@ impl Journal {
             header.write(room);
         }
         let path = segment_path(&self.folder, state.number);
-        if let Err(error) = state.file.append(&draft.0) {
+        if let Err(error) = fault::write(&draft.0, |bytes| state.file.append(bytes)) {
             let error = io("write to", &path, &error);
             // Behind a part of a record the next one would not be found.
             if let Err(second) = state.file.truncate(state.written) {

@@ -1,0 +1,123 @@
+//! A worker process that dies at each named point of the protocol, and finds its disk full, with both guarantees. After it was
+//! started again, what it wrote and what it holds must equal the independent computation.
+//!
+//! `turbine-worker-faults` is the worker with these points compiled in. A point that is not reached fails its test: the process
+//! must have died by signal 9, with the pass in the log that it writes just before.
+
+#[path = "crash_points/cases.rs"]
+mod cases;
+#[path = "crash_points/lives.rs"]
+mod lives;
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::StreamExt as _;
+use rstest::rstest;
+use tokio::runtime::Handle;
+use turbine_state::fault::FaultPoint;
+use turbine_tests::bed::{Bed, Needs};
+use turbine_tests::diagnostics::say;
+use turbine_tests::process::tail;
+
+use self::cases::{Case, Guarantee, cases};
+use self::lives::Lives;
+use super::crashes::number;
+
+/// They wait for the clock of checkpoints most of the time.
+const AT_A_TIME: usize = 3;
+
+async fn live(lives: &mut Lives, case: &Case) -> Result<()> {
+    if let Some(before) = case.before {
+        lives.die(before).await?;
+    }
+    match case.fault.point {
+        FaultPoint::DiskFull => lives.fill_disk(case.fault).await?,
+        FaultPoint::InRestore => {
+            // The stores are lost; the journal and the checkpoints are not.
+            std::fs::remove_dir_all(lives.plan.state().join("per-tenant"))?;
+            lives.die(case.fault).await?;
+        }
+        _ => lives.die(case.fault).await?,
+    }
+    lives.finish().await?;
+    if case.fault.point == FaultPoint::InRestore {
+        ensure!(
+            lives.said().contains("brought back from a checkpoint"),
+            "nothing was restored"
+        );
+    }
+    lives.check(case.guarantee)
+}
+
+async fn run(bed: Bed, case: Case) -> Result<()> {
+    let began = Instant::now();
+    let mut lives = Lives::begin(&bed, &case).await?;
+    let Err(error) = live(&mut lives, &case).await else {
+        let took = began.elapsed().as_secs_f64();
+        say(&format!(
+            "{} {}: right after {took:.1} s",
+            case.guarantee, case.fault
+        ));
+        return Ok(());
+    };
+    let said = lives.said();
+    let kept = lives.folder.keep();
+    Err(error.context(format!(
+        "{}, {}, seed {}; state and log are kept in {}\n{}",
+        case.guarantee,
+        case.fault,
+        case.seed,
+        kept.display(),
+        tail(&said, 40)
+    )))
+}
+
+#[rstest]
+#[case::at_least_once(Guarantee::AtLeastOnce)]
+#[case::exactly_once(Guarantee::ExactlyOnce)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_at_any_named_point_loses_and_doubles_nothing(
+    #[case] guarantee: Guarantee,
+) -> Result<()> {
+    let test = format!("crash_points::{guarantee}");
+    let Some(bed) = Bed::for_test(&test, Needs::Broker)? else {
+        return Ok(());
+    };
+    let points: Vec<FaultPoint> = match std::env::var("TURBINE_FAULT_POINTS") {
+        Ok(names) => names
+            .split(',')
+            .map(|name| name.parse().with_context(|| format!("no point: {name}")))
+            .collect::<Result<_>>()?,
+        Err(_) => FaultPoint::all().collect(),
+    };
+    let rounds = match number("TURBINE_CRASHES", 0)? {
+        0 => 1,
+        kills => (kills / 50).max(2),
+    };
+    let now = std::time::UNIX_EPOCH.elapsed()?.as_secs();
+    let seed = number("TURBINE_CRASH_SEED", now)?;
+    let all = (seed..seed + rounds).flat_map(|seed| cases(guarantee, &points, seed));
+    let failed: Vec<String> = futures::stream::iter(all)
+        .map(|case| {
+            let bed = bed.clone();
+            // Clients block.
+            tokio::task::spawn_blocking(move || Handle::current().block_on(run(bed, case)))
+        })
+        .buffer_unordered(AT_A_TIME)
+        .filter_map(async |ended| match ended {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(format!("{error:#}")),
+            Err(error) => Some(format!("{error:#}")),
+        })
+        .collect()
+        .await;
+    ensure!(
+        failed.is_empty(),
+        "{}\n\n{} failed; run it again by TURBINE_CRASH_SEED={seed} ./run test --e2e crash_points, one point by \
+         TURBINE_FAULT_POINTS=NAME before it",
+        failed.join("\n\n"),
+        failed.len()
+    );
+    Ok(())
+}
