@@ -143,7 +143,7 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
     let _operator = scenario.operator()?.spawn()?;
     let input = scenario.topics.create("events", options.partitions).await?;
     let output = scenario.topics.name("sums")?;
-    let mut totals = expected(options)?;
+    let totals = expected(options)?;
     let records = (0..options.records).map(|index| record(index, options));
     let written = scenario.kafka().produce_packed(&input, records)?;
     let closing = scenario
@@ -173,13 +173,7 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
     let (seconds, container) =
         drained(&scenario, &name, &input, written + closing, options).await?;
 
-    let mut results = 0_u64;
-    scenario.kafka().visit_all(&output, |record| {
-        results += 1;
-        take(&mut totals, &record)
-    })?;
-    let missing = totals.iter().filter(|of| of.count > 0).count();
-    ensure!(missing == 0, "{missing} keys have no result");
+    let results = compare(&scenario, &output, &totals, options).await?;
     let mib = |bytes: u64| bytes >> 20;
     say(&format!(
         "{written} records of {} keys in {seconds:.0} s ({:.0} per second); memory of the container: {} MiB of {} at the most, page cache included; killed for memory {} times; {results} results, every count, sum and maximum right",
@@ -189,6 +183,36 @@ pub(crate) async fn measure(options: &Options) -> Result<()> {
         mib(container.limit),
         container.kills,
     ))
+}
+
+/// Reads all results; how many. A large window is committed in parts, which go on when the last record is committed.
+async fn compare(
+    scenario: &Scenario,
+    output: &str,
+    totals: &[Totals],
+    options: &Options,
+) -> Result<u64> {
+    let began = Instant::now();
+    loop {
+        let mut left = totals.to_vec();
+        let mut results = 0;
+        let written: i64 = scenario.kafka().ends(output)?.values().sum();
+        if written >= i64::from(options.keys) {
+            scenario.kafka().visit_all(output, |record| {
+                results += 1;
+                take(&mut left, &record)
+            })?;
+            if left.iter().all(|of| of.count == 0) {
+                return Ok(results);
+            }
+        }
+        ensure!(
+            began.elapsed() < Duration::from_secs(options.deadline_s),
+            "{} keys have no result",
+            left.iter().filter(|of| of.count > 0).count()
+        );
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "millions of records")]
