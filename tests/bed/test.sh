@@ -90,7 +90,7 @@ component_tests() {
   local status=0 small before=$passed
   "$BED/s3.sh" up || return 1
   eval "$("$BED/env.sh")"
-  cargo_test --test real --test real_broker -- --ignored "${names[@]}" 2>&1 | tee "$logs/real.log"
+  cargo_test --test real --test real_broker --test dlq -- --ignored "${names[@]}" 2>&1 | tee "$logs/real.log"
   status=${PIPESTATUS[0]}
   "$BED/s3.sh" down --wipe
   count "$logs/real.log"

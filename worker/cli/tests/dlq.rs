@@ -577,7 +577,7 @@ fn holds_on_a_real_broker(#[case] test: Test) {
 #[test]
 #[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
 fn a_replay_that_is_broken_off_says_where_it_goes_on_and_loses_and_doubles_nothing() {
-    const LETTERS: i64 = 100_000;
+    const LETTERS: i64 = 1_000_000;
     let bed = Bed::real();
     let (dlq, source) = (bed.topic("break-dlq", 3), bed.topic("break", 4));
     let mut producer = bed.producer();
