@@ -19,7 +19,8 @@ pub enum NotRecovered {
     Overtaken,
     /// The store is not an earlier one of what was committed.
     #[error(
-        "what was committed does not come from this store by the log alone: another life of the task has begun anew          since, or the subscription was changed"
+        "what was committed does not come from this store by the log alone: another life of the task has begun anew \
+         since, or the subscription was changed"
     )]
     OtherHistory,
     /// The receipt does not say how to come to it.
@@ -30,7 +31,8 @@ pub enum NotRecovered {
     OtherRules,
     /// It was read again and gave something else.
     #[error(
-        "what lies between does not give the same again: {rows} rows were taken then, {again} now. Records were refused          by the clock (`maxFuture`), or the topic does not hold the same records any more"
+        "what lies between does not give the same again: {rows} rows were taken then, {again} now. Records were refused \
+         by the clock (`maxFuture`), or the topic does not hold the same records any more"
     )]
     Differs {
         /// Rows up to the receipt.

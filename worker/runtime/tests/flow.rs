@@ -14,12 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{
-    Bed, MINUTE, T0, TestClock, app, borrowed, clock, events, eventually, last_results, ledger,
-    recent, ticking, value,
+    Bed, MINUTE, T0, TestClock, WAIT, app, borrowed, clock, events, eventually, last_results,
+    ledger, recent, ticking, value,
 };
 use rstest::rstest;
 use serde_json::{Value, json};
 use turbine_crds::control::TaskState;
+use turbine_kafka::Admin;
+use turbine_protocol::{GroupId, HandedOut, Receipt};
 use turbine_runtime::worker::Drained;
 
 #[test]
@@ -430,6 +432,43 @@ fn a_broker_lost_before_the_commit_costs_nothing() {
     let mut expected = ledger(&events);
     expected.retain(|(user, _), _| user != "end");
     assert_eq!(last_results(&bed.results()), expected);
+}
+
+/// What was handed out counts once a receipt says so; until then a crash hands it out again.
+#[test]
+fn a_close_in_parts_is_committed_to_its_end_with_no_record_behind_it() {
+    let bed = Bed::new(1);
+    let t0 = recent();
+    let mut events: Vec<_> = (0..60)
+        .map(|user| (format!("user-{user}"), user, t0))
+        .collect();
+    events.push(("end".to_owned(), 0, t0 + 3 * MINUTE));
+    let mut config = bed.config(&app(), ticking());
+    config.limits.result_panes = 7;
+    config.limits.commit_records = 20;
+    let running = bed.start_with(config);
+    bed.produce_events(&borrowed(&events));
+    let admin = Admin::open(&bed.broker.settings().unwrap()).unwrap();
+    let group = GroupId::of(&"a".parse().unwrap(), &"s".parse().unwrap());
+    let (topic, partition) = ("in".parse().unwrap(), 0.try_into().unwrap());
+    eventually("the last part is committed", || {
+        let committed = admin
+            .committed_at(&group, &topic, partition, WAIT)
+            .unwrap()
+            .ok_or("nothing is committed")?;
+        let receipt: Receipt = committed.metadata.parse().unwrap();
+        let closed = receipt.retrace.map(|retrace| retrace.closed);
+        if committed.offset.get() == 61 && closed == Some(HandedOut::All) {
+            Ok(())
+        } else {
+            Err(format!("{committed:?}"))
+        }
+    });
+    assert_eq!(running.stop(), Drained::Whole);
+    events.pop();
+    let results = bed.results();
+    assert_eq!(results.len(), 60);
+    assert_eq!(last_results(&results), ledger(&events));
 }
 
 #[test]

@@ -13,7 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{
-    Bed, MINUTE, Running, app, borrowed, events, eventually, last_results, ledger, recent, ticking,
+    Bed, MINUTE, Running, app, borrowed, copy, events, eventually, last_results, ledger, metric,
+    recent, state, ticking, until_through,
 };
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -27,10 +28,6 @@ fn often() -> Value {
     app["checkpoints"] = json!({"intervalMs": 100, "retain": 2, "s3": null});
     app["subscriptions"][0]["outOfOrdernessMs"] = json!(90_000);
     app
-}
-
-fn state(bed: &Bed) -> PathBuf {
-    bed.path("state")
 }
 
 fn store(bed: &Bed) -> PathBuf {
@@ -55,30 +52,6 @@ fn until_checkpointed(running: &Running) {
     });
 }
 
-fn metric(running: &Running, name: &str) -> u64 {
-    let text = running.worker.metrics_text().unwrap();
-    let lines = text.lines().filter(|line| {
-        line.strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with('{'))
-    });
-    lines
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
 /// Goes on with the rest, to the end of all windows; the last results must be those of a person with a ledger.
 fn finish(bed: &Bed, running: Running, all: &[(String, i64, i64)], rest: &[(String, i64, i64)]) {
     let last = all.iter().map(|(_, _, ts)| *ts).max().unwrap();
@@ -97,16 +70,6 @@ fn finish(bed: &Bed, running: Running, all: &[(String, i64, i64)], rest: &[(Stri
         }
     });
     assert_eq!(running.stop(), Drained::Whole);
-}
-
-fn until_through(running: &Running) {
-    running.until("all is read and committed", |tasks| {
-        tasks.iter().all(|task| {
-            task.state == TaskState::Running
-                && task.end_offset.is_some()
-                && task.position == task.end_offset
-        })
-    });
 }
 
 #[test]

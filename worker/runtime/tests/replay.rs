@@ -13,12 +13,12 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use common::{
-    Bed, MINUTE, Running, Sums, WAIT, app, borrowed, events, eventually, last_results, ledger,
-    recent, ticking,
+    Bed, MINUTE, Running, Sums, WAIT, app, borrowed, copy, events, eventually, last_results,
+    ledger, metric, recent, state, ticking, until_through,
 };
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -43,23 +43,6 @@ fn exactly_once(app: &Value, policy: &str) -> Value {
     app
 }
 
-fn state(bed: &Bed) -> PathBuf {
-    bed.path("state")
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
 fn put_back(bed: &Bed, kept: &Path) {
     fs::remove_dir_all(state(bed)).unwrap();
     copy(kept, &state(bed));
@@ -79,16 +62,6 @@ fn older_volume(bed: &Bed, app: &Value, events: &Events, kept: usize) {
     running.until_caught_up((events.len() - kept) as u64);
     assert_eq!(running.stop(), Drained::Whole);
     put_back(bed, &copied);
-}
-
-fn until_through(running: &Running) {
-    running.until("all is read and committed", |tasks| {
-        tasks.iter().all(|task| {
-            task.state == TaskState::Running
-                && task.end_offset.is_some()
-                && task.position == task.end_offset
-        })
-    });
 }
 
 /// Closes all windows, and waits until exactly these results are there, each once.
@@ -126,17 +99,6 @@ fn until_halted(running: &Running, reason: &str) -> String {
         })
     });
     running.task(0).halt.unwrap().message
-}
-
-fn metric(running: &Running, name: &str) -> u64 {
-    let text = running.worker.metrics_text().unwrap();
-    let lines = text.lines().filter(|line| {
-        line.strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with('{'))
-    });
-    lines
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
 }
 
 #[rstest]

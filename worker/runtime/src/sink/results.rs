@@ -15,15 +15,15 @@ use crate::task::{Cold, Life, StopSignal, TaskError};
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Life<'_> {
-    /// Writes the results of all panes that closed; how many there were. A close that is too large
-    /// for one commit is committed in parts.
+    /// Writes the results of all panes that closed. A close that is too large for one commit is
+    /// committed in parts.
     ///
     /// # Errors
     /// If a result cannot be encoded, the producer takes no more, a commit fails, or the topic has
     /// grown: then records of these windows may lie where nobody reads.
-    pub(crate) fn hand_out(&mut self, stop: &StopSignal) -> Result<u64, TaskError> {
+    pub(crate) fn hand_out(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
         if !self.pipeline.has_closed() {
-            return Ok(0);
+            return Ok(());
         }
         self.look_for_growth()?;
         self.hand_out_known(stop)
@@ -34,18 +34,17 @@ impl Life<'_> {
     ///
     /// # Errors
     /// If a result cannot be encoded, the producer takes no more, or a commit fails.
-    pub(crate) fn hand_out_known(&mut self, stop: &StopSignal) -> Result<u64, TaskError> {
-        let mut written = 0;
+    pub(crate) fn hand_out_known(&mut self, stop: &StopSignal) -> Result<(), TaskError> {
         while self.pipeline.has_closed() {
             let part = self.hand_out_part()?;
-            written += part;
+            // Also the part behind the last commit of a large close: nothing else may follow it.
+            self.touched(0);
             self.handed_out += part;
             if self.pipeline.has_closed() && self.handed_out >= self.setup.limits.commit_records {
-                self.touched(0);
                 self.commit(stop)?;
             }
         }
-        Ok(written)
+        Ok(())
     }
 
     fn hand_out_part(&mut self) -> Result<u64, TaskError> {

@@ -225,9 +225,7 @@ impl<'a> Life<'a> {
         self.metrics.running.set(1);
         self.publish();
         // The rest of a close that was committed in parts comes out before anything else closes.
-        if self.hand_out(stop)? > 0 {
-            self.touched(0);
-        }
+        self.hand_out(stop)?;
         while !stop.given() {
             self.cell.enter(Step::Reading);
             let asked = Instant::now();
@@ -350,9 +348,7 @@ impl<'a> Life<'a> {
         };
         self.pipeline
             .on_idle(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
-        if self.hand_out(stop)? > 0 {
-            self.touched(0);
-        }
+        self.hand_out(stop)?;
         if self.open.is_none() {
             self.look_for_growth()?;
             // Markers of transactions move the position without a record.

@@ -2,7 +2,8 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -241,6 +242,48 @@ pub(crate) fn eventually<T>(what: &str, mut check: impl FnMut() -> Result<T, Str
     }
 }
 
+/// All tasks have read what there is.
+pub(crate) fn until_through(running: &Running) {
+    running.until("all is read and committed", |tasks| {
+        tasks.iter().all(|task| {
+            task.state == TaskState::Running
+                && task.end_offset.is_some()
+                && task.position == task.end_offset
+        })
+    });
+}
+
+/// The sum of a metric over all tasks.
+pub(crate) fn metric(running: &Running, name: &str) -> u64 {
+    let text = running.worker.metrics_text().unwrap();
+    let lines = text.lines().filter(|line| {
+        line.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('{'))
+    });
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+/// Where the worker of a bed keeps state.
+pub(crate) fn state(bed: &Bed) -> PathBuf {
+    bed.path("state")
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
 impl Bed {
     /// A broker with topics `in` (of that count), `out` and `dead`.
     pub(crate) fn new(partitions: u32) -> Self {
@@ -394,15 +437,15 @@ impl Bed {
             .collect()
     }
 
-    pub(crate) fn write(&self, name: &str, content: &str) -> std::path::PathBuf {
+    pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         let draft = self.folder.path().join("draft");
-        std::fs::write(&draft, content).unwrap();
-        std::fs::rename(draft, &path).unwrap();
+        fs::write(&draft, content).unwrap();
+        fs::rename(draft, &path).unwrap();
         path
     }
 
-    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         Path::join(self.folder.path(), name)
     }
 }
