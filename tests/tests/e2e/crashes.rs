@@ -1,6 +1,6 @@
 //! A worker process that is killed with SIGKILL at random times and started again on its state, until it has read all its
 //! input. What it wrote must equal the independent computation: exactly once, each window and key once; at least once, no
-//! window missing and the last result of each the right one.
+//! window missing and the last result of each the right one. So must the open windows in the state that it leaves.
 //!
 //! A seed gives the records and the times of the kills. What the worker was doing at such a time is up to the machine, so
 //! that a seed that failed may have to be run more than once.
@@ -18,8 +18,8 @@ use turbine_tests::kafka::{Kafka, Record};
 use turbine_tests::manifest::AppManifest;
 use turbine_tests::process::tail;
 use turbine_tests::scenario::Topics;
-use turbine_tests::wait;
 use turbine_tests::worker::WorkerPlan;
+use turbine_tests::{stored, wait};
 
 const WITHIN: Duration = Duration::from_mins(2);
 const PARTITIONS: i32 = 4;
@@ -139,7 +139,6 @@ async fn crash(bed: &Bed, guarantee: &str, seed: u64, kills: u64) -> Result<usiz
             worker.kill()?;
             producing.await??;
         }
-        let closing = kafka.produce_closing(&input, events.end_ms() + 3_600_000)?;
         let mut worker = plan.start()?;
         let group = format!("turbine.{name}.per-tenant");
         let ends = kafka.ends(&input)?;
@@ -149,10 +148,10 @@ async fn crash(bed: &Bed, guarantee: &str, seed: u64, kills: u64) -> Result<usiz
         .await?;
         worker.terminate()?;
         ensure!(worker.ended(WITHIN).await?.success(), "the worker failed");
-        Ok(events.records + closing)
+        Ok(events.records)
     };
     let checked = match lives.await {
-        Ok(rows) => check(bed, guarantee, &input, &output, rows),
+        Ok(rows) => check(bed, guarantee, &input, &output, &plan, rows),
         Err(error) => Err(error),
     };
     match checked {
@@ -170,20 +169,29 @@ async fn crash(bed: &Bed, guarantee: &str, seed: u64, kills: u64) -> Result<usiz
     }
 }
 
-/// Everything was read and committed, so nothing is waited for.
-fn check(bed: &Bed, guarantee: &str, input: &str, output: &str, rows: u64) -> Result<()> {
-    let report = AppManifest::query(&bed.bootstrap, input, output)
-        .compare(&bed.kafka_libs, Duration::ZERO)?;
+/// Everything was read and committed, so nothing is waited for. Windows that are still open are in the state.
+fn check(
+    bed: &Bed,
+    guarantee: &str,
+    input: &str,
+    output: &str,
+    plan: &WorkerPlan,
+    rows: u64,
+) -> Result<()> {
+    let mut query = AppManifest::query(&bed.bootstrap, input, output);
+    query.show_open = true;
+    let report = query.compare(&bed.kafka_libs, Duration::ZERO)?;
     report.check()?;
     ensure!(report.input_rows == rows, "{rows} were written: {report:?}");
     ensure!(
-        report.closed > 1_000 && report.late_rows > 0,
+        report.closed > 1_000 && report.late_rows > 0 && report.open.len() > 100,
         "too little was tested: {report:?}"
     );
     if guarantee == "exactlyOnce" {
         ensure!(report.repeated == 0, "results came twice: {report:?}");
     }
-    Ok(())
+    let held = stored::open_panes(bed, plan.state(), PARTITIONS)?;
+    stored::same(&report.open, &held)
 }
 
 pub(super) fn number(variable: &str, otherwise: u64) -> Result<u64> {

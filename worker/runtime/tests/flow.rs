@@ -23,6 +23,7 @@ use turbine_crds::control::TaskState;
 use turbine_kafka::Admin;
 use turbine_protocol::{GroupId, HandedOut, Receipt};
 use turbine_runtime::worker::Drained;
+use turbine_state::{StateBudget, StateVolume, TaskState as _};
 
 #[test]
 fn results_do_not_depend_on_the_batch_size() {
@@ -139,6 +140,14 @@ fn one_bad_record_stops_its_task_in_front_of_it_and_no_other() {
         Some(offset),
         "everything in front of it is committed"
     );
+    // Its files have all of it: what only the journal has would keep the journal of the other task from then on.
+    let alone = bed.path("alone");
+    let place = format!("{}/{bad_partition}", task.subscription);
+    common::copy(&common::state(&bed).join(&place), &alone.join(&place));
+    let volume = StateVolume::open(&alone, StateBudget::new(64 << 20, 12).unwrap()).unwrap();
+    let (stored, epoch) = volume.tasks().unwrap().remove(0);
+    let store = volume.open_any(&stored, epoch).unwrap().unwrap();
+    assert_eq!(store.progress().positions[0].next.get(), offset);
 
     // The same assignment changes nothing; one with a higher number tries again, and the other
     // task goes on untouched.

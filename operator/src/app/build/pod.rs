@@ -50,7 +50,8 @@ fn config_hash(of: &Blueprint<'_>) -> Result<String, BuildError> {
     Ok(diff::digest(&json!([app, of.app.restart_nonce()])))
 }
 
-fn spec(of: &Blueprint<'_>) -> PodSpec {
+/// Seconds between the signal to end and the kill, if the user sets no others.
+fn grace_seconds(of: &Blueprint<'_>) -> u64 {
     let commit_ms = of
         .app
         .compiled()
@@ -59,13 +60,26 @@ fn spec(of: &Blueprint<'_>) -> PodSpec {
         .map(|subscription| subscription.commit_interval_ms)
         .max()
         .unwrap_or(0);
-    let grace = DRAIN_SECONDS + DELIVERY_SECONDS + commit_ms.div_ceil(1_000);
+    DRAIN_SECONDS + DELIVERY_SECONDS + commit_ms.div_ceil(1_000)
+}
+
+/// What the worker's tasks may take of the grace: the rest is for closing stores. Of a short one that a user has set, a third.
+fn stop_patience(of: &Blueprint<'_>) -> u64 {
+    let set = of
+        .app
+        .pod_overrides()
+        .and_then(|overrides| overrides.patch()["spec"]["terminationGracePeriodSeconds"].as_u64());
+    let grace = set.unwrap_or_else(|| grace_seconds(of));
+    grace - DRAIN_SECONDS.min(grace / 3)
+}
+
+fn spec(of: &Blueprint<'_>) -> PodSpec {
     PodSpec {
         service_account_name: Some(names::service_account(of.app.name().as_str())),
         automount_service_account_token: Some(false),
         // Each Service of the namespace would put variables into every pod, and some look like settings.
         enable_service_links: Some(false),
-        termination_grace_period_seconds: i64::try_from(grace).ok(),
+        termination_grace_period_seconds: i64::try_from(grace_seconds(of)).ok(),
         security_context: Some(PodSecurityContext {
             run_as_non_root: Some(true),
             run_as_user: Some(USER),
@@ -89,17 +103,24 @@ fn container(of: &Blueprint<'_>) -> Container {
     Container {
         name: CONTAINER.to_owned(),
         image: Some(of.image.to_owned()),
-        env: Some(vec![EnvVar {
-            name: "POD_NAME".to_owned(),
-            value_from: Some(EnvVarSource {
-                field_ref: Some(ObjectFieldSelector {
-                    api_version: Some("v1".to_owned()),
-                    field_path: "metadata.name".to_owned(),
+        env: Some(vec![
+            EnvVar {
+                name: "POD_NAME".to_owned(),
+                value_from: Some(EnvVarSource {
+                    field_ref: Some(ObjectFieldSelector {
+                        api_version: Some("v1".to_owned()),
+                        field_path: "metadata.name".to_owned(),
+                    }),
+                    ..EnvVarSource::default()
                 }),
-                ..EnvVarSource::default()
-            }),
-            ..EnvVar::default()
-        }]),
+                ..EnvVar::default()
+            },
+            EnvVar {
+                name: "TURBINE_STOP_PATIENCE".to_owned(),
+                value: Some(stop_patience(of).to_string()),
+                ..EnvVar::default()
+            },
+        ]),
         ports: Some(vec![ContainerPort {
             name: Some("control".to_owned()),
             container_port: i32::from(CONTROL_PORT),

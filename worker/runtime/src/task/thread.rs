@@ -117,6 +117,7 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
             }
             After::Halt => {
                 metrics.fatal.inc();
+                let_journal_go(setup, cell);
                 cell.set_state(TaskState::Halted, Some(error.halt()));
                 cell.enter(Step::Waiting);
                 stop.wait_forever();
@@ -126,6 +127,18 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
     let halt = cell.status().halt;
     cell.set_state(TaskState::Stopped, halt);
     cell.enter(Step::Ended);
+}
+
+/// Nobody is left to save this task's state: what only the journal has of it goes to its files, as whenever a store is opened.
+/// Else its last entries would keep the journal of all other tasks until the volume is full. What is prepared and undecided
+/// stays.
+fn let_journal_go(setup: &TaskSetup, cell: &TaskCell) {
+    if let Err(error) = setup.volume.find(&setup.identity()) {
+        tracing::warn!(
+            task = %cell.task(), %error, category = %error.category(), reason = error.reason(),
+            "the journal keeps what it has of this halted task"
+        );
+    }
 }
 
 fn tell(cell: &TaskCell, error: &TaskError, after: After) {
