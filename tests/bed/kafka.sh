@@ -64,7 +64,7 @@ configure() {
   local i=$1 total=$2 p voters=() j replicas=1 in_sync=1 session=15000
   p=$(port "$i")
   for j in $(seq "$total"); do voters+=("$j@127.0.0.1:$(($(port "$j") + 1))"); done
-  if [ "$total" -ge 3 ]; then replicas=3 in_sync=2 session=3000; fi
+  if [ "$total" -ge 3 ]; then replicas=3 in_sync=2 session=9000; fi
   mkdir -p "$dir/broker$i"
   cat >"$dir/broker$i/server.properties" <<P
 process.roles=broker,controller
@@ -101,7 +101,8 @@ transaction.state.log.min.isr=$in_sync
 share.coordinator.state.topic.replication.factor=$replicas
 share.coordinator.state.topic.min.isr=$in_sync
 group.initial.rebalance.delay.ms=0
-# Of three, a dead one is noticed, and a killed one may come back, within seconds. One alone has nobody who could take over: where the
+# Of three, a dead one is noticed within ten seconds, and its partitions move. With less, three that start on two busy cores take each
+# other for dead: their controllers are late. One alone has nobody who could take over: where the
 # machine is so busy that its heartbeats are late, its controller would only take all partitions from it, and every producer stands still.
 broker.session.timeout.ms=$session
 broker.heartbeat.interval.ms=500

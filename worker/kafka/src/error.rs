@@ -202,6 +202,15 @@ pub enum KafkaError {
     },
 }
 
+impl KafkaError {
+    /// Nobody answered in time. Which of the two it is called depends on whether any connection was refused meanwhile, not on
+    /// whether the one that was asked would have answered.
+    #[must_use]
+    pub fn is_without_answer(&self) -> bool {
+        matches!(self, Self::TimedOut { .. } | Self::Unreachable { .. })
+    }
+}
+
 impl Fault for KafkaError {
     fn category(&self) -> Category {
         match self {

@@ -307,6 +307,8 @@ impl KafkaSettings {
         config.set("enable.auto.offset.store", "false");
         config.set("isolation.level", "read_committed");
         config.set("enable.partition.eof", "true");
+        // As Kafka's own consumer does it; this client would take flipped bits for a record.
+        config.set("check.crcs", "true");
         let bound = Bound::of(budget.read_bytes);
         config.set("queued.max.messages.kbytes", bound.kbytes.to_string());
         // Fetching stops at either bound.

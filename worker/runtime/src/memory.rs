@@ -1,5 +1,6 @@
 //! How the memory of a process is shared out.
 
+use thiserror::Error;
 use turbine_kafka::QueueBudget;
 
 /// A dirty pane while its commit is written: its key and value among the changes and in the entry,
@@ -10,6 +11,24 @@ const LEAST_COMMIT: usize = 10_000;
 const MOST_COMMIT: usize = 1_000_000;
 /// A store's bounds: less does not hold the buffers of a few tasks, more brings nothing.
 const STORES: std::ops::RangeInclusive<usize> = (80 << 20)..=(2 << 30);
+
+/// What a worker without tasks takes.
+const PROGRAM: usize = 64 << 20;
+/// What a task takes before it has read a record: the least queues of its clients, the least buffers of its store, threads.
+const TASK: usize = 5 << 20;
+
+/// A process with fewer bytes is killed again and again, sooner or later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "{tasks} tasks do not fit into {} MiB of memory: they need {} MiB at the least; raise \
+     `worker.resources.limits.memory`, or run more replicas",
+    given >> 20, needed.div_ceil(1 << 20)
+)]
+pub struct MemoryTooSmall {
+    given: usize,
+    needed: usize,
+    tasks: usize,
+}
 
 /// The memory that a process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +43,22 @@ impl Memory {
         Self {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         }
+    }
+
+    /// Whether `tasks` tasks can run at all.
+    ///
+    /// # Errors
+    /// If not, with what they need.
+    pub fn holds(self, tasks: usize) -> Result<(), MemoryTooSmall> {
+        let needed = PROGRAM.saturating_add(tasks.saturating_mul(TASK));
+        if self.bytes < needed {
+            return Err(MemoryTooSmall {
+                given: self.bytes,
+                needed,
+                tasks,
+            });
+        }
+        Ok(())
     }
 
     /// Bytes of the stores' caches and buffers.
@@ -76,6 +111,21 @@ mod tests {
             all <= (1 << 30) / 100 * 75,
             "{all} leaves too little for the rest"
         );
+    }
+
+    #[test]
+    fn tasks_that_cannot_fit_are_refused_with_what_they_need() {
+        let gib = Memory::of(1 << 30);
+        assert_eq!(gib.holds(12), Ok(()));
+        assert_eq!(gib.holds(192), Ok(()));
+        let refusal = gib.holds(480).unwrap_err().to_string();
+        assert!(
+            refusal.starts_with("480 tasks do not fit into 1024 MiB of memory: they need 2464 MiB"),
+            "{refusal}"
+        );
+        // what is shared out among them at the least is no more than what is called needed
+        let queues = gib.queues(480);
+        assert!(queues.read_bytes() + queues.write_bytes() < TASK);
     }
 
     #[test]

@@ -479,6 +479,7 @@ impl Worker {
             kafka: self.config.kafka.clone(),
             admin: Arc::clone(&self.admin),
             counts: Arc::clone(&self.counts),
+            memory: self.config.memory.holds(assignment.tasks.len()),
             queues: self.config.memory.queues(assignment.tasks.len()),
             volume: self.config.volume.clone(),
             checkpointer: self.config.checkpointer.clone(),

@@ -33,6 +33,7 @@ pub(super) fn begin<'a>(
     has_run: bool,
 ) -> Result<Life<'a>, TaskError> {
     cell.enter(Step::Starting);
+    setup.memory?;
     let subscription = &*setup.subscription;
     let topic: TopicName = subscription.topic.parse()?;
     let placement = placement(setup);

@@ -16,6 +16,7 @@ use turbine_state::checkpoint::CheckpointError;
 use super::placement::Growth;
 use super::spec::SpecFault;
 use crate::decode::RecordFault;
+use crate::memory::MemoryTooSmall;
 use crate::sink::EncodeError;
 
 /// Why a task does not go on.
@@ -39,6 +40,9 @@ pub enum TaskError {
     /// A result that its topic does not take.
     #[error("a result cannot be written: {0}")]
     Result(KafkaError),
+    /// The worker has more tasks than its memory holds.
+    #[error(transparent)]
+    Memory(#[from] MemoryTooSmall),
     /// The input's count cannot carry keyed state.
     #[error("{0}")]
     Count(String),
@@ -215,6 +219,7 @@ impl Fault for TaskError {
             Self::BadRecord { .. }
             | Self::Misplaced { .. }
             | Self::Count(_)
+            | Self::Memory(_)
             | Self::Spec(_)
             | Self::Name(_)
             | Self::NoDeadLetterTopic { .. } => Category::User,
@@ -244,6 +249,7 @@ impl Fault for TaskError {
             Self::CountUnknown { .. } => "PartitionCountUnknown",
             Self::Result(_) => "ResultRefused",
             Self::Count(_) => "PartitionCountInvalid",
+            Self::Memory(_) => "MemoryTooSmall",
             Self::CountDiffers { .. } => "PartitionCountChanged",
             Self::OtherTopic { .. } => "StateOfOtherTopic",
             Self::Kafka(error) => error.reason(),
@@ -280,6 +286,7 @@ impl Fault for TaskError {
             | Self::TopicGrown(_)
             | Self::Result(_)
             | Self::Count(_)
+            | Self::Memory(_)
             | Self::CountDiffers { .. }
             | Self::OtherTopic { .. }
             | Self::Spec(_)

@@ -138,8 +138,9 @@ pub(super) fn find_state(
                 | StartDecision::Resume { .. }
                 | StartDecision::Fresh { .. } => {}
             },
-            // What a dead life of ours left pending is ended by taking over.
-            Err(TaskError::Kafka(KafkaError::TimedOut { .. })) => {}
+            // What a dead life of ours left pending is ended by taking over. Where a broker is down as well, this looks like
+            // nobody to be reached; waiting for an answer would be waiting for the transaction's time-out.
+            Err(TaskError::Kafka(error)) if error.is_without_answer() => {}
             Err(error) => return Err(error),
         }
     }
@@ -270,8 +271,8 @@ fn may_be_restored(setup: &TaskSetup, topic: &TopicName) -> Result<bool, TaskErr
             | StartDecision::Accept(_) => Ok(true),
         },
         // What a dead life of ours left pending is ended by taking over.
-        Err(TaskError::Kafka(KafkaError::TimedOut { .. }))
-            if setup.guarantee() == Guarantee::ExactlyOnce =>
+        Err(TaskError::Kafka(error))
+            if error.is_without_answer() && setup.guarantee() == Guarantee::ExactlyOnce =>
         {
             Ok(true)
         }

@@ -13,6 +13,7 @@ use turbine_state::checkpoint::Checkpointer;
 
 use crate::clock::Clock;
 use crate::control::assignment::TaskPlan;
+use crate::memory::MemoryTooSmall;
 use crate::task::CountWatch;
 use crate::task::receipt::rules;
 
@@ -76,6 +77,8 @@ pub struct TaskSetup {
     pub admin: Arc<Admin>,
     /// How many partitions topics have; one for all tasks.
     pub counts: Arc<CountWatch>,
+    /// Whether the process has the memory that its tasks need.
+    pub memory: Result<(), MemoryTooSmall>,
     /// Memory of its clients.
     pub queues: QueueBudget,
     /// Where its state lies.
