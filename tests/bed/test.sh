@@ -124,10 +124,13 @@ end_to_end_tests() {
   if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 "${names[@]}"; else
     # tests wait for pods most of the time; those of the second call stop the broker, commit ten times a second and task, or install
     # releases that watch all namespaces
+    "$BED/s3.sh" up || return 1
+    eval "$("$BED/env.sh")"
     local alone=(crash_points:: crashes:: end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
     for module in "${alone[@]}"; do skip+=(--skip "$module"); done
     run_e2e --test-threads=3 "${skip[@]}"
     run_e2e --test-threads=1 "${alone[@]}"
+    "$BED/s3.sh" down --wipe
   fi
   skips=$(wc -l <"$TURBINE_SKIP_LOG")
   passed=$((passed - skips)) skipped=$((skipped + skips))
@@ -160,11 +163,12 @@ crash_tests() {
   [ -n "${TURBINE_CRASHES:-}" ] || die "test: --crashes wants a number of kills"
   export TURBINE_SKIP_LOG=$logs/skipped.log
   "$BED/kafka.sh" running >/dev/null 2>&1 && was_up=yes || was_up=no
-  "$BED/kafka.sh" up || return 1
+  "$BED/kafka.sh" up && "$BED/s3.sh" up || return 1
   eval "$("$BED/env.sh")"
   cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 --nocapture crash_points:: crashes:: 2>&1 | tee "$logs/crashes.log"
   status=${PIPESTATUS[0]}
   count "$logs/crashes.log"
+  "$BED/s3.sh" down --wipe
   [ "$was_up" = yes ] || "$BED/kafka.sh" down --wipe
   return "$status"
 }
@@ -233,7 +237,7 @@ if [ $e2e = yes ]; then
   if { [ "$was_up" = none ] || [ $anew = yes ]; } && [ $keep = no ]; then stage "bed down" "$BED/bed.sh" down; fi
 fi
 if [ $crashes = yes ]; then
-  stage "bed build" "$BED/build.sh" kafka && stage "killed workers" crash_tests
+  stage "bed build" "$BED/build.sh" kafka s3 && stage "killed workers" crash_tests
 fi
 if [ $faults != no ]; then
   if [ $e2e = yes ] || stage "bed build" "$BED/build.sh" kafka; then stage "three brokers" fault_tests; fi

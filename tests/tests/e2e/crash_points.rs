@@ -20,7 +20,7 @@ use turbine_tests::bed::{Bed, Needs};
 use turbine_tests::diagnostics::say;
 use turbine_tests::process::tail;
 
-use self::cases::{Case, Guarantee, cases};
+use self::cases::{Case, Checkpoints, Guarantee, cases};
 use self::lives::Lives;
 use super::crashes::number;
 
@@ -34,8 +34,12 @@ async fn live(lives: &mut Lives, case: &Case) -> Result<()> {
     match case.fault.point {
         FaultPoint::DiskFull => lives.fill_disk(case.fault).await?,
         FaultPoint::InRestore => {
-            // The stores are lost; the journal and the checkpoints are not.
             std::fs::remove_dir_all(lives.plan.state().join("per-tenant"))?;
+            if case.checkpoints == Checkpoints::Bucket {
+                // A volume that is lost has no journal either.
+                std::fs::remove_dir_all(lives.plan.state().join("_journal"))?;
+                std::fs::remove_file(lives.plan.state().join("turbine-volume.json"))?;
+            }
             lives.die(case.fault).await?;
         }
         _ => lives.die(case.fault).await?,
@@ -56,8 +60,8 @@ async fn run(bed: Bed, case: Case) -> Result<()> {
     let Err(error) = live(&mut lives, &case).await else {
         let took = began.elapsed().as_secs_f64();
         say(&format!(
-            "{} {}: right after {took:.1} s",
-            case.guarantee, case.fault
+            "{} {}, checkpoints in {:?}: right after {took:.1} s",
+            case.guarantee, case.fault, case.checkpoints
         ));
         return Ok(());
     };
@@ -80,10 +84,6 @@ async fn run(bed: Bed, case: Case) -> Result<()> {
 async fn a_worker_that_dies_at_any_named_point_loses_and_doubles_nothing(
     #[case] guarantee: Guarantee,
 ) -> Result<()> {
-    let test = format!("crash_points::{guarantee}");
-    let Some(bed) = Bed::for_test(&test, Needs::Broker)? else {
-        return Ok(());
-    };
     let points: Vec<FaultPoint> = match std::env::var("TURBINE_FAULT_POINTS") {
         Ok(names) => names
             .split(',')
@@ -91,13 +91,35 @@ async fn a_worker_that_dies_at_any_named_point_loses_and_doubles_nothing(
             .collect::<Result<_>>()?,
         Err(_) => FaultPoint::all().collect(),
     };
+    die_at(guarantee, Checkpoints::Volume, &points).await
+}
+
+#[rstest]
+#[case::at_least_once(Guarantee::AtLeastOnce)]
+#[case::exactly_once(Guarantee::ExactlyOnce)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_with_its_checkpoints_in_a_bucket_loses_and_doubles_nothing(
+    #[case] guarantee: Guarantee,
+) -> Result<()> {
+    die_at(guarantee, Checkpoints::Bucket, &Checkpoints::POINTS).await
+}
+
+async fn die_at(
+    guarantee: Guarantee,
+    checkpoints: Checkpoints,
+    points: &[FaultPoint],
+) -> Result<()> {
+    let test = format!("crash_points::{guarantee}");
+    let Some(bed) = Bed::for_test(&test, Needs::Broker)? else {
+        return Ok(());
+    };
     let rounds = match number("TURBINE_CRASHES", 0)? {
         0 => 1,
         kills => (kills / 50).max(2),
     };
     let now = std::time::UNIX_EPOCH.elapsed()?.as_secs();
     let seed = number("TURBINE_CRASH_SEED", now)?;
-    let all = (seed..seed + rounds).flat_map(|seed| cases(guarantee, &points, seed));
+    let all = (seed..seed + rounds).flat_map(|seed| cases(guarantee, checkpoints, points, seed));
     let failed: Vec<String> = futures::stream::iter(all)
         .map(|case| {
             let bed = bed.clone();

@@ -34,6 +34,23 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Where checkpoints lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checkpoints {
+    Volume,
+    Bucket,
+}
+
+impl Checkpoints {
+    /// Points at which it matters where they lie.
+    pub(super) const POINTS: [FaultPoint; 4] = [
+        FaultPoint::InUpload,
+        FaultPoint::InCheckpoint,
+        FaultPoint::InPrune,
+        FaultPoint::InRestore,
+    ];
+}
+
 /// How a point is come to.
 struct Way {
     /// How the life before must have ended.
@@ -73,13 +90,19 @@ fn way(point: FaultPoint, guarantee: Guarantee) -> Option<Way> {
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) guarantee: Guarantee,
+    pub(super) checkpoints: Checkpoints,
     pub(super) before: Option<Fault>,
     pub(super) fault: Fault,
     pub(super) seed: u64,
 }
 
 /// One case per point, at passes that a seed chooses.
-pub(super) fn cases(guarantee: Guarantee, points: &[FaultPoint], seed: u64) -> Vec<Case> {
+pub(super) fn cases(
+    guarantee: Guarantee,
+    checkpoints: Checkpoints,
+    points: &[FaultPoint],
+    seed: u64,
+) -> Vec<Case> {
     let mut dice = Dice::new(seed);
     points
         .iter()
@@ -89,6 +112,7 @@ pub(super) fn cases(guarantee: Guarantee, points: &[FaultPoint], seed: u64) -> V
             let point = *point;
             Some(Case {
                 guarantee,
+                checkpoints,
                 before,
                 fault: Fault { point, pass },
                 seed,

@@ -18,7 +18,7 @@ use turbine_tests::scenario::Topics;
 use turbine_tests::worker::WorkerPlan;
 use turbine_tests::{stored, wait};
 
-use super::cases::{Case, Fault, Guarantee};
+use super::cases::{Case, Checkpoints, Fault, Guarantee};
 
 const WITHIN: Duration = Duration::from_mins(1);
 const PARTITIONS: i32 = 3;
@@ -49,20 +49,31 @@ impl Lives {
         let input = topics.create("events", PARTITIONS).await?;
         let output = topics.name("scores")?;
         let name = unique("point");
+        let folder = TempDir::new()?;
+        let secrets = folder.path().join("secrets");
+        std::fs::create_dir(&secrets)?;
+        std::fs::write(secrets.join("AWS_ACCESS_KEY_ID"), "turbine")?;
+        std::fs::write(secrets.join("AWS_SECRET_ACCESS_KEY"), "turbine-secret")?;
+        let mut checkpoints = json!({"interval": "1s", "retain": 2});
+        if case.checkpoints == Checkpoints::Bucket {
+            let endpoint = std::env::var("TURBINE_S3_ENDPOINT")
+                .context("no object store is up; start it first: tests/bed/s3.sh up")?;
+            checkpoints["store"] = json!({
+                "s3": {"bucket": "state", "endpoint": endpoint, "credentialsSecret": "bucket"}
+            });
+        }
         let app = AppManifest::new(&name, &bed.bootstrap, &input, &output)
             .with(
                 "spec.subscriptions.0.processingGuarantee",
                 json!(case.guarantee.to_string()),
             )
             .with("spec.subscriptions.0.commitInterval", json!("50ms"))
-            .with(
-                "spec.state.checkpoints",
-                json!({"interval": "1s", "retain": 2}),
-            );
-        let folder = TempDir::new()?;
+            .with("spec.state.checkpoints", checkpoints);
         Ok(Self {
             bed: bed.clone(),
-            plan: WorkerPlan::new(bed, &app, folder.path())?,
+            plan: WorkerPlan::new(bed, &app, folder.path())?
+                .argument("--checkpoint-secrets")
+                .argument(&secrets.to_string_lossy()),
             topics,
             input,
             output,
