@@ -124,7 +124,7 @@ impl Journal {
     /// If another process has it, or it cannot be read or written.
     pub(crate) fn open(root: &Path, limits: JournalLimits) -> Result<Self, StateError> {
         let folder = root.join(FOLDER);
-        make_folders(root, &folder).map_err(|error| io("make", &folder, &error))?;
+        make_folders(&SystemFiles, root, &folder).map_err(|error| io("make", &folder, &error))?;
         let path = folder.join(LOCK);
         let lock = File::create(&path).map_err(|error| io("open", &path, &error))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
