@@ -91,7 +91,9 @@ impl StateVolume {
         progress.cleanly_stopped = false;
         let mut filling = rows.fill();
         if !goes_on {
-            filling.begin_life(Life(rand::random()))?;
+            let life = Life(rand::random());
+            filling.begin_life(life)?;
+            self.journal()?.begin_life(life);
         }
         filling.finish(&progress)?;
         rows.end_work();

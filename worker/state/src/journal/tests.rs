@@ -210,6 +210,8 @@ fn damage_concerns_the_stores_whose_entries_may_have_been_there() {
     files.disk().contents[0].bytes[usize::try_from(hit).unwrap()] ^= 1;
 
     let journal = open(&files).unwrap();
+    journal.begin_life(Life(78));
+    assert_eq!(journal.records(Life(78)), Ok(Vec::new()));
     // Entries behind the damage follow those before it, or begin with the first.
     assert_eq!(entries(&journal, 0).len(), 3);
     assert_eq!(entries(&journal, 2).len(), 1);
@@ -218,6 +220,30 @@ fn damage_concerns_the_stores_whose_entries_may_have_been_there() {
         assert!(matches!(refusal, StateError::Damaged { .. }), "{refusal}");
         assert!(refusal.to_string().contains("00001.log"), "{refusal}");
     }
+}
+
+#[test]
+fn damage_that_went_with_its_segment_does_not_hide_a_later_one() {
+    let at = |segment| Damage { segment, offset: 0 };
+    let mut index = Index::default();
+    let found = RecordRef {
+        record: Record {
+            kind: RecordKind::Entry,
+            number: number(1),
+        },
+        segment: 2,
+        payload_at: 0,
+        payload: 0,
+        checksum: 0,
+    };
+    index.begin_segment(1, 10);
+    index.damaged(at(1));
+    index.add(Life(0), None, found, 10);
+    index.damaged(at(3));
+    index.begin_segment(3, 10);
+    assert_eq!(index.doubt(Life(0)), Some(at(3)));
+    assert_eq!(index.take_released(3), [1]);
+    assert_eq!(index.doubt(Life(0)), Some(at(3)));
 }
 
 #[test]
