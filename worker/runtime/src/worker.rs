@@ -312,6 +312,9 @@ impl Worker {
             .filter(|task| task.status.state == TaskState::Halted)
             .count();
         self.metrics.set_halted(halted);
+        if let Some(free) = self.config.volume.free_bytes() {
+            self.metrics.set_volume_free(free);
+        }
         self.metrics.text()
     }
 

@@ -85,7 +85,7 @@ pub enum StateError {
         /// The store's folder.
         path: PathBuf,
     },
-    /// The journal could not be made durable. A second try may succeed without the data being
+    /// The journal or a store's files could not be made durable. A second try may succeed without the data being
     /// there, so the process has to end and read anew what is.
     #[error(
         "{} could not be synced ({detail}): the worker ends and goes on from what is on the volume; \
@@ -93,7 +93,7 @@ pub enum StateError {
         path.display()
     )]
     SyncFailed {
-        /// The segment.
+        /// The segment, or the store's folder.
         path: PathBuf,
         /// What the system says.
         detail: String,
@@ -142,7 +142,7 @@ impl Fault for StateError {
             Self::OtherStore { .. } => "OtherStore",
             Self::AlreadyThere { .. } => "StateAlreadyThere",
             Self::Broken { .. } => "StateBroken",
-            Self::SyncFailed { .. } => "JournalSyncFailed",
+            Self::SyncFailed { .. } => "StateSyncFailed",
             Self::OutOfOrder { .. } => "CommitOutOfOrder",
             Self::Io { .. } => "StateIoFailed",
         }
@@ -198,6 +198,21 @@ pub(crate) fn io(what: &'static str, path: &Path, error: &std::io::Error) -> Sta
 
 /// `RocksDB` tells a lock and a full disk from damage only in its text.
 pub(crate) fn rocks(what: &'static str, path: &Path, error: &rocksdb::Error) -> StateError {
+    told(what, path, error, Act::Reading)
+}
+
+/// As [`rocks`], of what makes rows durable: a write answers for a flush in the background as well.
+pub(crate) fn rocks_writing(what: &'static str, path: &Path, error: &rocksdb::Error) -> StateError {
+    told(what, path, error, Act::Writing)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Reading,
+    Writing,
+}
+
+fn told(what: &'static str, path: &Path, error: &rocksdb::Error, act: Act) -> StateError {
     let detail = error.to_string();
     let lower = detail.to_lowercase();
     let lock = lower.contains("lock hold by current process")
@@ -215,6 +230,10 @@ pub(crate) fn rocks(what: &'static str, path: &Path, error: &rocksdb::Error) -> 
             StateError::Damaged { path, detail }
         }
         rocksdb::ErrorKind::Corruption => StateError::Damaged { path, detail },
+        // Opened anew after a failed sync the store may call durable what is not, and the journal would let it go.
+        rocksdb::ErrorKind::IOError if matches!(act, Act::Writing) => {
+            StateError::SyncFailed { path, detail }
+        }
         _ => StateError::Io { what, path, detail },
     }
 }

@@ -7,6 +7,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+#[cfg(test)]
+pub(crate) mod forgetful;
+
 /// A file system as far as durability depends on it. A second one, in tests, forgets at a power
 /// loss what was not synced: killing a process cannot show that, as the kernel keeps its pages.
 pub(crate) trait FileLayer: Debug + Send + Sync {
@@ -25,11 +28,41 @@ pub(crate) trait FileLayer: Debug + Send + Sync {
     /// The names of a folder's files.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
 
+    /// What lies under a name.
+    fn about(&self, path: &Path) -> io::Result<About>;
+
+    /// A file to read through.
+    fn reader(&self, path: &Path) -> io::Result<Box<dyn Read>>;
+
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// A second name for a file.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Another name in the same folder, for a file or a folder. A file of that name is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// A folder and those above it, as far as they are not there.
+    fn make_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Removes a folder with all that is in it.
+    fn remove_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Makes the bytes of a file durable, whoever wrote them.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+
     /// Makes it durable which files a folder has.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+}
+
+/// What lies under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    /// A file of this many bytes.
+    File(u64),
+    /// A folder, or what else is no file.
+    Folder,
 }
 
 /// A file that is appended to.
@@ -78,12 +111,51 @@ impl FileLayer for SystemFiles {
         Ok(names.into_iter().flatten().collect())
     }
 
+    fn about(&self, path: &Path) -> io::Result<About> {
+        let about = fs::metadata(path)?;
+        Ok(if about.is_file() {
+            About::File(about.len())
+        } else {
+            About::Folder
+        })
+    }
+
+    fn reader(&self, path: &Path) -> io::Result<Box<dyn Read>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
 
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)
+    }
+
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        fs::remove_dir_all(folder)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        sync_folder(folder)
+        // The parent of a relative path of one part is the empty path, which is the working folder.
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        File::open(folder)?.sync_all()
     }
 }
 
@@ -103,35 +175,48 @@ impl LayerFile for File {
 }
 
 /// Replaces `path` by `content`. After a crash either the old or the new content is there.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(files: &dyn FileLayer, path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let fresh = folder.join(name);
-    let mut file = File::create(&fresh)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    sync_folder(folder)
+    remove(files, &fresh)?;
+    let file = files.create(&fresh)?;
+    file.append(content)?;
+    file.sync()?;
+    files.rename(&fresh, path)?;
+    files.sync_folder(folder)
 }
 
-/// Makes it durable which files a folder has.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    // The parent of a relative path of one part is the empty path, which is the working folder.
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    File::open(folder)?.sync_all()
+/// Removes a file; that none is there is as good.
+pub(crate) fn remove(files: &dyn FileLayer, path: &Path) -> io::Result<()> {
+    unless_missing(files.remove(path))
 }
 
-/// Makes folders down to `folder`, durably, from `root` (which exists) on.
-pub(crate) fn make_folders(root: &Path, folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+/// Removes a folder with all that is in it; that none is there is as good.
+pub(crate) fn remove_folder(files: &dyn FileLayer, folder: &Path) -> io::Result<()> {
+    unless_missing(files.remove_folder(folder))
+}
+
+fn unless_missing(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether anything has this name, as far as it can be told.
+pub(crate) fn exists(files: &dyn FileLayer, path: &Path) -> bool {
+    files.about(path).is_ok()
+}
+
+/// Makes folders down to `folder`, durably, from `root` on. Those that are there are synced as well:
+/// a killed process may have left them in the kernel's hands.
+pub(crate) fn make_folders(files: &dyn FileLayer, root: &Path, folder: &Path) -> io::Result<()> {
+    files.make_folder(folder)?;
     for made in folder.ancestors() {
         if let Some(parent) = made.parent() {
-            sync_folder(parent)?;
+            files.sync_folder(parent)?;
         }
         if made == root {
             break;

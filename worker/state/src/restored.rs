@@ -9,10 +9,10 @@ use turbine_protocol::{StoreEpoch, StoreIdentity, Task};
 
 use crate::checkpoint::{Bytes, CHECKPOINTS_FOLDER, CheckpointError, Checkpointer, Restored};
 use crate::error::{StateError, io as io_error};
-use crate::files::sync_folder;
+use crate::files::{FileLayer, SystemFiles, exists, make_folders, remove_folder};
 use crate::journal::{Journal, Life};
 use crate::rows::{Header, Rows};
-use crate::volume::{StateVolume, remove};
+use crate::volume::StateVolume;
 
 /// Ends the name of a folder with a checkpoint that is not yet the store. No store has such a name.
 const RESTORED: &str = "restored";
@@ -48,13 +48,17 @@ impl StateVolume {
     ) -> Result<Option<RestoredStore>, CheckpointError> {
         let path = self.path_of(expected);
         let fresh = sibling(&path, RESTORED);
-        remove(&fresh).map_err(|error| io_error("remove", &fresh, &error))?;
+        remove_folder(&SystemFiles, &fresh).map_err(|error| io_error("remove", &fresh, &error))?;
         let Some(checkpoint) = checkpointer.restore(expected, &fresh, progress)? else {
             return Ok(None);
         };
+        // The restore makes durable what it made; a killed one before it may have made folders above.
+        let above = path.parent().unwrap_or(self.root());
+        make_folders(&SystemFiles, self.root(), above)
+            .map_err(|error| io_error("make", above, &error))?;
         let up_to_date = self.settle(&fresh, expected)?;
-        let moved_to =
-            take_place(&fresh, &path).map_err(|error| io_error("move", &path, &error))?;
+        let moved_to = take_place(&SystemFiles, &fresh, &path)
+            .map_err(|error| io_error("move", &path, &error))?;
         Ok(Some(RestoredStore {
             checkpoint,
             up_to_date,
@@ -87,7 +91,9 @@ impl StateVolume {
         progress.cleanly_stopped = false;
         let mut filling = rows.fill();
         if !goes_on {
-            filling.begin_life(Life(rand::random()))?;
+            let life = Life(rand::random());
+            filling.begin_life(life)?;
+            self.journal()?.begin_life(life);
         }
         filling.finish(&progress)?;
         rows.end_work();
@@ -146,18 +152,22 @@ fn sibling(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Puts `fresh` in the place of `path`; where that lies now which was there.
-fn take_place(fresh: &Path, path: &Path) -> io::Result<Option<PathBuf>> {
+pub(crate) fn take_place(
+    files: &dyn FileLayer,
+    fresh: &Path,
+    path: &Path,
+) -> io::Result<Option<PathBuf>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut moved_to = None;
-    if path.exists() {
+    if exists(files, path) {
         let aside = (1..=u32::MAX)
             .map(|number| sibling(path, &format!("{DAMAGED}-{number}")))
-            .find(|aside| !aside.exists())
+            .find(|aside| !exists(files, aside))
             .ok_or_else(|| io::Error::other("no name is left"))?;
-        fs::rename(path, &aside)?;
+        files.rename(path, &aside)?;
         moved_to = Some(aside);
     }
-    fs::rename(fresh, path)?;
-    sync_folder(folder)?;
+    files.rename(fresh, path)?;
+    files.sync_folder(folder)?;
     Ok(moved_to)
 }

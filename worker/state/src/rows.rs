@@ -14,7 +14,7 @@ use turbine_protocol::{EntryChecksum, EntryNumber, Frontier, Position, StoreIden
 
 use crate::budget::StateBudget;
 use crate::checkpoint::{Checkpointer, Snapshot};
-use crate::error::{StateError, rocks};
+use crate::error::{StateError, rocks, rocks_writing};
 use crate::journal::Life;
 use crate::task_state::{Progress, Show, Visit};
 
@@ -231,7 +231,7 @@ impl Rows {
         how.disable_wal(true);
         self.db
             .write_opt(batch, &how)
-            .map_err(|error| rocks("write", &self.path, &error))
+            .map_err(|error| rocks_writing("write", &self.path, &error))
     }
 
     fn flush(&self) -> Result<(), StateError> {
@@ -239,7 +239,7 @@ impl Rows {
         how.set_wait(true);
         self.db
             .flush_cfs_opt(&[self.keys()?, self.own()?], &how)
-            .map_err(|error| rocks("flush", &self.path, &error))
+            .map_err(|error| rocks_writing("flush", &self.path, &error))
     }
 
     /// Begins to put rows in.

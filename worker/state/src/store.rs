@@ -15,7 +15,7 @@ use crate::budget::StateBudget;
 use crate::checkpoint::{CheckpointMeta, Checkpointer, Snapshot};
 use crate::error::StateError;
 use crate::fault::{self, FaultPoint};
-use crate::journal::{Draft, Journal, Life, RecordRef};
+use crate::journal::{Draft, Journal, Life, RecordRef, WAY_OUT};
 use crate::rows::{Filling, Header, Rows};
 use crate::task_state::{GiveRows, Progress, Show, StateSizes, TaskState, Visit};
 
@@ -101,6 +101,7 @@ impl TaskStore {
             },
         };
         let rows = Rows::create(path, &header, budget)?;
+        journal.begin_life(header.life);
         forget_former(journal, identity, header.life)?;
         Ok(Self {
             rows,
@@ -131,12 +132,19 @@ impl TaskStore {
     fn damaged_journal(&self, detail: &str) -> StateError {
         StateError::Damaged {
             path: self.journal.folder().to_owned(),
-            detail: format!("for the store at {}: {detail}", self.rows.path().display()),
+            detail: format!(
+                "for the store at {}: {detail}; {WAY_OUT}",
+                self.rows.path().display()
+            ),
         }
     }
 
     /// Plays back what the journal has and the files have not.
     fn take_in_journal(&mut self) -> Result<(), StateError> {
+        // Whoever was stopped in order has everything in its files, whatever became of the journal.
+        if self.progress.cleanly_stopped {
+            return self.journal.release(self.life, self.saved);
+        }
         let records = self.journal.records(self.life)?;
         let mut replay = Replay::after(self.saved);
         let mut held: Option<RecordRef> = None;
@@ -226,6 +234,7 @@ impl TaskStore {
                 given: entry.number,
             });
         }
+        self.begin_commits()?;
         let checksum = entry
             .encode(self.draft.clear())
             .map_err(|error| StateError::Io {
@@ -247,6 +256,19 @@ impl TaskStore {
             cleanly_stopped: false,
             clocks: entry.clocks.to_vec(),
         })
+    }
+
+    /// The files say no longer that the store was stopped in order: from the next entry on it needs the journal.
+    fn begin_commits(&mut self) -> Result<(), StateError> {
+        if self.progress.cleanly_stopped {
+            let begun = Progress {
+                cleanly_stopped: false,
+                ..self.progress.clone()
+            };
+            self.rows.fill().finish(&begun)?;
+            self.progress = begun;
+        }
+        Ok(())
     }
 
     /// Appends the drafted record.
@@ -456,6 +478,7 @@ impl TaskState for TaskStore {
         }
         filling.begin_life(life)?;
         filling.finish(&progress)?;
+        self.journal.begin_life(life);
         self.life = life;
         self.prepared = None;
         self.saved = progress.number;

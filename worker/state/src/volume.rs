@@ -16,7 +16,7 @@ use turbine_protocol::{
 
 use crate::budget::StateBudget;
 use crate::error::{StateError, free_bytes, io};
-use crate::files::{make_folders, replace, sync_folder};
+use crate::files::{FileLayer, SystemFiles, make_folders, remove_folder, replace};
 use crate::journal::{Journal, JournalLimits};
 use crate::store::TaskStore;
 use crate::task_state::{Progress, TaskState};
@@ -147,7 +147,7 @@ impl StateVolume {
             path: path.clone(),
             detail: error.to_string(),
         })?;
-        replace(&path, &text).map_err(|error| io("write", &path, &error))
+        replace(&SystemFiles, &path, &text).map_err(|error| io("write", &path, &error))
     }
 
     /// Where a task's store lies.
@@ -269,7 +269,7 @@ impl StateVolume {
         positions: &[Position],
     ) -> Result<TaskStore, StateError> {
         let path = self.path_of(identity);
-        make_folders(&self.root, &path).map_err(|error| io("make", &path, &error))?;
+        make_folders(&SystemFiles, &self.root, &path).map_err(|error| io("make", &path, &error))?;
         TaskStore::create(&path, identity, positions, &self.journal()?, &self.budget)
     }
 
@@ -283,13 +283,13 @@ impl StateVolume {
         let doomed = path.with_extension("discarded");
         let steps = || -> io::Result<()> {
             if path.exists() {
-                remove(&doomed)?;
-                fs::rename(&path, &doomed)?;
+                remove_folder(&SystemFiles, &doomed)?;
+                SystemFiles.rename(&path, &doomed)?;
                 if let Some(parent) = path.parent() {
-                    sync_folder(parent)?;
+                    SystemFiles.sync_folder(parent)?;
                 }
             }
-            remove(&doomed)
+            remove_folder(&SystemFiles, &doomed)
         };
         steps().map_err(|error| io("remove", &path, &error))?;
         self.journal()?
@@ -312,13 +312,6 @@ fn folders<T: FromStr>(folder: &Path) -> Result<Vec<T>, StateError> {
         Ok(names)
     };
     read().map_err(|error| io("read", folder, &error))
-}
-
-pub(crate) fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 fn probe(root: &Path) -> io::Result<()> {

@@ -223,6 +223,7 @@ families! {
     fatal: Family<TaskLabels, Count> = "turbine_worker_fatal", "Ends of a task that need a person";
     running: Family<TaskLabels, Level> = "turbine_worker_running", "1 if the task runs";
     stopped_at: Family<TaskLabels, Level> = "turbine_worker_stopped_at_ms", "When the task last stopped, epoch milliseconds";
+    volume_free: Level = "turbine_state_volume_free_bytes", "What can still be written to the volume with the state";
     halted: Level = "turbine_halted_workers", "Tasks that stopped by themselves";
     unauthorized: Count = "turbine_api_unauthorized", "Refused calls of the control API";
 }
@@ -241,6 +242,12 @@ impl Metrics {
     /// A call of the control API was refused.
     pub fn count_unauthorized(&self) {
         self.unauthorized.inc();
+    }
+
+    /// What can still be written to the volume with the state.
+    pub fn set_volume_free(&self, bytes: u64) {
+        self.volume_free
+            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// How many tasks are halted.

@@ -170,7 +170,12 @@ impl TaskError {
     /// Whether the process has to end: nothing in it knows any more what is durable.
     #[must_use]
     pub fn ends_process(&self) -> bool {
-        matches!(self, Self::State(StateError::SyncFailed { .. }))
+        matches!(
+            self,
+            Self::State(StateError::SyncFailed { .. })
+                | Self::Batch(PipelineError::Store(StateError::SyncFailed { .. }))
+                | Self::Restore(RestoreError::Store(StateError::SyncFailed { .. }))
+        )
     }
 
     /// The file or folder that was found damaged, if that is the fault.

@@ -29,6 +29,7 @@ use super::status::{CheckpointStatus, LastCheckpoint};
 use super::sums::KnownSums;
 use super::upload::{self, CheckpointMeta, Saved};
 use crate::error::StateError;
+use crate::files::SystemFiles;
 
 /// Name of the folder for checkpoints at the root of a volume. No subscription has such a name.
 pub const CHECKPOINTS_FOLDER: &str = "_checkpoints";
@@ -321,9 +322,15 @@ impl Checkpointer {
         let restored = self.wait(progress, &meter, {
             let store = Arc::clone(&store);
             async move {
-                restore::restore(&*shared.place, &identity, &target, &shown, |sequence| {
-                    store.read(sequence)
-                })
+                let reading = |sequence| store.read(sequence);
+                restore::restore(
+                    &SystemFiles,
+                    &*shared.place,
+                    &identity,
+                    &target,
+                    &shown,
+                    reading,
+                )
                 .await
             }
         })?;

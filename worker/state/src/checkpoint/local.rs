@@ -1,8 +1,9 @@
 //! Checkpoints in a folder of this machine, as links to the store's files where that can be.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::collections::BTreeSet;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
@@ -11,7 +12,7 @@ use super::error::CheckpointError;
 use super::manifest::{Checksum, is_table};
 use super::place::{Fetched, Meter, Place};
 use crate::error::io;
-use crate::files::{make_folders, replace, sync_folder};
+use crate::files::{About, FileLayer, SystemFiles, exists, make_folders, remove, replace};
 
 /// Ends the names of files that are being written. No manifest and no file of a store has such a name.
 const UNFINISHED: &str = ".new";
@@ -21,26 +22,40 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct LocalFolder {
     root: PathBuf,
+    files: Arc<dyn FileLayer>,
+    /// Folders that are known to be durable. That one is there does not say it: whoever made it may have been killed
+    /// before it was synced.
+    durable: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl LocalFolder {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self::over(root, Arc::new(SystemFiles))
+    }
+
+    pub(crate) fn over(root: PathBuf, files: Arc<dyn FileLayer>) -> Self {
+        Self {
+            root,
+            files,
+            durable: Mutex::default(),
+        }
     }
 
     fn in_folder<T>(
         &self,
         what: &'static str,
         path: &Path,
-        work: impl FnOnce() -> io::Result<T>,
+        work: impl FnOnce(&dyn FileLayer) -> io::Result<T>,
     ) -> Result<T, CheckpointError> {
         let made = || -> io::Result<T> {
             let folder = path.parent().unwrap_or(&self.root);
-            if !folder.is_dir() {
-                fs::create_dir_all(&self.root)?;
-                make_folders(&self.root, folder)?;
+            let durable = || self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = durable().contains(folder);
+            if !known || !exists(&*self.files, folder) {
+                make_folders(&*self.files, &self.root, folder)?;
+                durable().insert(folder.to_owned());
             }
-            work()
+            work(&*self.files)
         };
         made().map_err(|error| io(what, path, &error).into())
     }
@@ -51,21 +66,18 @@ impl Place for LocalFolder {
     async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, CheckpointError> {
         let folder = self.root.join(folder);
         let read = || -> io::Result<Vec<(String, u64)>> {
-            let entries = match fs::read_dir(&folder) {
+            let names = match self.files.list(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                entries => entries?,
+                names => names?,
             };
             let mut found = Vec::new();
-            for entry in entries {
-                let entry = entry?;
-                let about = match entry.metadata() {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    about => about?,
-                };
-                if about.is_file()
-                    && let Ok(name) = entry.file_name().into_string()
-                {
-                    found.push((name, about.len()));
+            for name in names {
+                match self.files.about(&folder.join(&name)) {
+                    // It went meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                    Ok(About::File(length)) => found.push((name, length)),
+                    Ok(About::Folder) => {}
                 }
             }
             Ok(found)
@@ -75,7 +87,7 @@ impl Place for LocalFolder {
 
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, CheckpointError> {
         let path = self.root.join(path);
-        match fs::read(&path) {
+        match self.files.read(&path) {
             Ok(content) => Ok(Some(content)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io("read", &path, &error).into()),
@@ -84,32 +96,36 @@ impl Place for LocalFolder {
 
     async fn write(&self, path: &str, content: &[u8]) -> Result<(), CheckpointError> {
         let path = self.root.join(path);
-        self.in_folder("write", &path, || replace(&path, content))
+        self.in_folder("write", &path, |files| replace(files, &path, content))
     }
 
     async fn put(&self, path: &str, from: &Path, meter: &Meter) -> Result<(), CheckpointError> {
         let path = self.root.join(path);
-        self.in_folder("write", &path, || {
+        self.in_folder("write", &path, |files| {
             // What is linked must be durable before a manifest names it.
-            File::open(from)?.sync_all()?;
+            files.sync_file(from)?;
             let unfinished = unfinished(&path);
-            remove(&unfinished)?;
-            if fs::hard_link(from, &unfinished).is_err() {
-                copy(from, &unfinished)?;
+            remove(files, &unfinished)?;
+            if files.hard_link(from, &unfinished).is_err() {
+                copy(files, from, &unfinished)?;
             }
             // Replaces what a broken disk may have left under the name.
-            fs::rename(&unfinished, &path)?;
+            files.rename(&unfinished, &path)?;
             // Two names of one file are not renamed over each other: the first name stays.
-            remove(&unfinished)?;
-            meter.add(fs::metadata(&path)?.len());
+            remove(files, &unfinished)?;
+            if let About::File(length) = files.about(&path)? {
+                meter.add(length);
+            }
             Ok(())
         })
     }
 
     async fn settle(&self, folder: &str) -> Result<(), CheckpointError> {
         let folder = self.root.join(folder);
-        if folder.is_dir() {
-            sync_folder(&folder).map_err(|error| io("write", &folder, &error))?;
+        if exists(&*self.files, &folder) {
+            self.files
+                .sync_folder(&folder)
+                .map_err(|error| io("write", &folder, &error))?;
         }
         Ok(())
     }
@@ -123,15 +139,20 @@ impl Place for LocalFolder {
     ) -> Result<Option<Fetched>, CheckpointError> {
         let path = self.root.join(path);
         let work = || -> io::Result<Fetched> {
-            let linked = is_table(to) && fs::hard_link(&path, to).is_ok();
+            let files = &*self.files;
+            let linked = is_table(to) && files.hard_link(&path, to).is_ok();
             if !linked {
-                copy(&path, to)?;
+                copy(files, &path, to)?;
             }
-            summed(to, meter)
+            summed(files, to, meter)
         };
         match work() {
             Ok(fetched) => Ok(Some(fetched)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => Ok(None),
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && !exists(&*self.files, &path) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(io("read", &path, &error).into()),
         }
     }
@@ -139,11 +160,12 @@ impl Place for LocalFolder {
     async fn remove(&self, folder: &str, names: &[String]) -> Result<(), CheckpointError> {
         let folder = self.root.join(folder);
         let work = || -> io::Result<()> {
+            let files = &*self.files;
             for name in names {
-                remove(&folder.join(name))?;
+                remove(files, &folder.join(name))?;
             }
-            if folder.is_dir() {
-                sync_folder(&folder)?;
+            if exists(files, &folder) {
+                files.sync_folder(&folder)?;
             }
             Ok(())
         };
@@ -157,39 +179,41 @@ fn unfinished(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+fn copy(files: &dyn FileLayer, from: &Path, to: &Path) -> io::Result<()> {
+    remove(files, to)?;
+    let copied = files.create(to)?;
+    pieces(files, from, |piece| copied.append(piece))?;
+    copied.sync()
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut from = File::open(from)?;
-    let mut to = File::create(to)?;
-    io::copy(&mut from, &mut to)?;
-    to.flush()?;
-    to.sync_all()
+fn pieces(
+    files: &dyn FileLayer,
+    path: &Path,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = files.reader(path)?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(read) => take(piece.get(..read).unwrap_or_default())?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Reads a file through for its checksum.
-pub(crate) fn summed(path: &Path, meter: &Meter) -> io::Result<Fetched> {
-    let mut file = File::open(path)?;
+pub(crate) fn summed(files: &dyn FileLayer, path: &Path, meter: &Meter) -> io::Result<Fetched> {
     let mut hasher = Sha256::new();
-    let mut piece = vec![0; PIECE];
     let mut size = 0;
-    loop {
-        let read = match file.read(&mut piece) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        hasher.update(piece.get(..read).unwrap_or_default());
-        let read = u64::try_from(read).unwrap_or(u64::MAX);
+    pieces(files, path, |piece| {
+        hasher.update(piece);
+        let read = u64::try_from(piece.len()).unwrap_or(u64::MAX);
         meter.add(read);
         size += read;
-    }
+        Ok(())
+    })?;
     Ok(Fetched {
         size,
         sha256: Checksum::finish(hasher),

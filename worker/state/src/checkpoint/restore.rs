@@ -1,7 +1,6 @@
 //! A checkpoint back into a store's folder.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,7 @@ use super::refusal::{Refusal, Refused};
 use super::upload::{AT_A_TIME, manifests, objects};
 use crate::error::{StateError, io as io_error};
 use crate::fault::{self, FaultPoint};
-use crate::files::{make_folders, sync_folder};
+use crate::files::{About, FileLayer, exists, make_folders, remove_folder};
 
 /// Ends the name of a folder that is being restored. No store has such a name.
 pub const RESTORING: &str = "restoring";
@@ -47,6 +46,7 @@ pub(crate) async fn look(
 ///
 /// `reading` is told which one is read, for as long as what it returns lives.
 pub(crate) async fn restore<Guard>(
+    files: &dyn FileLayer,
     place: &dyn Place,
     expected: &StoreIdentity,
     target: &Path,
@@ -70,7 +70,7 @@ pub(crate) async fn restore<Guard>(
             }
             found_other = true;
             let _guard = reading(manifest.sequence);
-            match fetch(place, &store, &manifest, target, meter).await? {
+            match fetch(files, place, &store, &manifest, target, meter).await? {
                 Ok(()) => {
                     let mut refused = [not_whole, choice.refused].concat();
                     refused.retain(|one| one.name > name);
@@ -104,6 +104,7 @@ fn restoring(target: &Path) -> PathBuf {
 
 /// Brings one checkpoint to `target`, which is not there. The outer error is of the way, the inner one of the checkpoint.
 async fn fetch(
+    files: &dyn FileLayer,
     place: &dyn Place,
     store: &StoreFolder,
     manifest: &Manifest,
@@ -112,13 +113,13 @@ async fn fetch(
 ) -> Result<Result<(), Refusal>, CheckpointError> {
     let folder = restoring(target);
     let local = |error: io::Error| io_error("restore into", &folder, &error);
-    if target.exists() {
+    if exists(files, target) {
         return Err(StateError::AlreadyThere {
             path: target.to_owned(),
         }
         .into());
     }
-    prepare(&folder, target).map_err(local)?;
+    prepare(files, &folder, target).map_err(local)?;
     meter.start(manifest.bytes());
     let fetches: Vec<_> = manifest
         .files
@@ -130,13 +131,13 @@ async fn fetch(
         .try_collect()
         .await;
     if let Some(refusal) = fetched?.into_iter().find_map(Result::err) {
-        remove(&folder).map_err(local)?;
+        remove_folder(files, &folder).map_err(local)?;
         return Ok(Err(refusal));
     }
     let finish = || -> io::Result<()> {
-        sync_folder(&folder)?;
-        fs::rename(&folder, target)?;
-        sync_folder(target.parent().unwrap_or(Path::new(".")))
+        files.sync_folder(&folder)?;
+        files.rename(&folder, target)?;
+        files.sync_folder(target.parent().unwrap_or(Path::new(".")))
     };
     finish().map_err(local)?;
     Ok(Ok(()))
@@ -165,20 +166,13 @@ async fn fetch_file(
     })
 }
 
-fn prepare(folder: &Path, target: &Path) -> io::Result<()> {
-    remove(folder)?;
+fn prepare(files: &dyn FileLayer, folder: &Path, target: &Path) -> io::Result<()> {
+    remove_folder(files, folder)?;
     let root = target
         .ancestors()
         .skip(1)
-        .find(|above| above.is_dir())
+        .find(|above| matches!(files.about(above), Ok(About::Folder)))
         .unwrap_or(Path::new("."))
         .to_owned();
-    make_folders(&root, folder)
-}
-
-fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    make_folders(files, &root, folder)
 }

@@ -12,6 +12,7 @@ use super::manifest::{Checksum, FileName, ManifestFile, is_table};
 use super::place::{Meter, StoreFolder};
 use super::snapshot::Snapshot;
 use crate::error::{StateError, io};
+use crate::files::SystemFiles;
 
 /// Checksums of table files that were read through before.
 #[derive(Debug, Default)]
@@ -55,7 +56,11 @@ impl KnownSums {
             let known = self.lock().get(&key).copied();
             let sha256 = match known {
                 Some((of, sha256)) if of == stamp => sha256,
-                _ => summed(&path, &Meter::default()).map_err(fault)?.sha256,
+                _ => {
+                    summed(&SystemFiles, &path, &Meter::default())
+                        .map_err(fault)?
+                        .sha256
+                }
             };
             if is_table(Path::new(&name)) {
                 self.lock().insert(key, (stamp, sha256));

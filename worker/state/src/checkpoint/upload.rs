@@ -191,6 +191,8 @@ pub(crate) async fn prune(
         fault::pass(FaultPoint::InPrune);
     }
     if !plan.files.is_empty() {
+        // Manifests that a killed process removed may not be gone for good, and would lack these files.
+        place.settle(&store.manifests()).await?;
         place.remove(&store.files(), &plan.files).await?;
     }
     Ok(plan)

@@ -38,7 +38,7 @@ struct LifeRecords {
     /// Not absorbed, in the journal's order.
     records: VecDeque<RecordRef>,
     released: Option<EntryNumber>,
-    /// How many damaged places lay before its last record.
+    /// How many damaged places lay before its last record, or were known when it began; those that are gone count.
     damages_before: usize,
 }
 
@@ -53,7 +53,10 @@ struct Segment {
 pub(super) struct Index {
     lives: HashMap<Life, LifeRecords>,
     segments: BTreeMap<u64, Segment>,
+    /// In the order of the segments.
     damages: Vec<Damage>,
+    /// How many damaged places went with their segments.
+    damages_gone: usize,
 }
 
 impl Index {
@@ -77,7 +80,7 @@ impl Index {
         if owner.is_some() {
             of.owner = owner;
         }
-        of.damages_before = self.damages.len();
+        of.damages_before = self.damages_gone + self.damages.len();
         of.records.push_back(record);
         let segment = self.segments.entry(record.segment).or_default();
         segment.bytes = bytes;
@@ -96,7 +99,14 @@ impl Index {
     /// show by their numbers whether one is missing; where there are none, nothing shows it.
     pub(super) fn doubt(&self, life: Life) -> Option<Damage> {
         let before = self.lives.get(&life).map_or(0, |of| of.damages_before);
-        self.damages.get(before..)?.last().copied()
+        let known = before.saturating_sub(self.damages_gone);
+        self.damages.get(known..)?.last().copied()
+    }
+
+    /// A life begins now: nothing that was damaged before is of it.
+    pub(super) fn begin_life(&mut self, life: Life) {
+        let known = self.damages_gone + self.damages.len();
+        self.lives.entry(life).or_default().damages_before = known;
     }
 
     /// Whether records behind an entry were let go, so that new ones of the same numbers would be taken for them.
@@ -160,8 +170,10 @@ impl Index {
             gone.push(*number);
             self.segments.pop_first();
         }
+        let before = self.damages.len();
         self.damages
             .retain(|damage| !gone.contains(&damage.segment));
+        self.damages_gone += before - self.damages.len();
         gone
     }
 

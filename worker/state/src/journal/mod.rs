@@ -30,6 +30,10 @@ use crate::files::{FileLayer, LayerFile, SystemFiles, make_folders};
 pub(crate) const FOLDER: &str = "_journal";
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";
+/// What is left to do where a journal cannot be brought back.
+pub(crate) const WAY_OUT: &str = "where there is no good copy, stop the worker and move the folder `_journal` aside: its \
+     tasks go on from what they last saved, at least once writes the results since then again, exactly once does as \
+     `onCrashRecovery` says";
 
 /// How large a journal may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +128,7 @@ impl Journal {
     /// If another process has it, or it cannot be read or written.
     pub(crate) fn open(root: &Path, limits: JournalLimits) -> Result<Self, StateError> {
         let folder = root.join(FOLDER);
-        make_folders(root, &folder).map_err(|error| io("make", &folder, &error))?;
+        make_folders(&SystemFiles, root, &folder).map_err(|error| io("make", &folder, &error))?;
         let path = folder.join(LOCK);
         let lock = File::create(&path).map_err(|error| io("open", &path, &error))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
@@ -347,6 +351,11 @@ impl Journal {
         }
     }
 
+    /// A store begins a life of its own: what was damaged before is not of it.
+    pub(crate) fn begin_life(&self, life: Life) {
+        self.lock().index.begin_life(life);
+    }
+
     /// The records that a store may not have absorbed, in their order.
     ///
     /// # Errors
@@ -358,7 +367,7 @@ impl Journal {
                 path: segment_path(&self.folder, damage.segment),
                 detail: format!(
                     "at byte {} it holds no record any more, and entries of this task may have \
-                     been there",
+                     been there; {WAY_OUT}",
                     damage.offset
                 ),
             }),
@@ -386,7 +395,10 @@ impl Journal {
         if crc32c::crc32c(&bytes) != record.checksum {
             return Err(StateError::Damaged {
                 path,
-                detail: format!("the entry at byte {} has changed", record.payload_at),
+                detail: format!(
+                    "the entry at byte {} has changed; {WAY_OUT}",
+                    record.payload_at
+                ),
             });
         }
         Ok(bytes)

@@ -1,8 +1,6 @@
 //! The journal on a file system that forgets what was not synced.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, Mutex};
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -10,168 +8,7 @@ use turbine_protocol::journal::RecordKind;
 use turbine_protocol::{Entry, Frontier};
 
 use super::*;
-
-/// Files whose bytes and names are lost at a power loss unless they were synced. Of what was not
-/// synced, any part may have reached the disk all the same.
-#[derive(Debug, Clone, Default)]
-struct ForgetfulFiles(Arc<Mutex<Disk>>);
-
-#[derive(Debug, Default)]
-struct Disk {
-    /// By path: what processes see.
-    names: BTreeMap<PathBuf, usize>,
-    /// By path: what a power loss leaves.
-    durable_names: BTreeMap<PathBuf, usize>,
-    contents: Vec<Content>,
-    fail_syncs: bool,
-    room: Option<usize>,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Content {
-    bytes: Vec<u8>,
-    durable: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct ForgetfulFile(Arc<Mutex<Disk>>, usize);
-
-fn missing() -> io::Error {
-    io::ErrorKind::NotFound.into()
-}
-
-impl ForgetfulFiles {
-    fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock().unwrap()
-    }
-
-    /// The power goes: what was not synced is gone, or partly there.
-    fn lose_power(&self, random: &mut StdRng) {
-        let mut disk = self.disk();
-        let Disk {
-            names,
-            durable_names,
-            contents,
-            ..
-        } = &mut *disk;
-        // A name that was not synced may have reached the disk, and one that was removed may not.
-        let all: Vec<PathBuf> = names.keys().chain(durable_names.keys()).cloned().collect();
-        for path in all {
-            if names.get(&path) != durable_names.get(&path) && random.random_bool(0.5) {
-                match names.get(&path) {
-                    Some(content) => durable_names.insert(path, *content),
-                    None => durable_names.remove(&path),
-                };
-            }
-        }
-        names.clone_from(durable_names);
-        for content in contents {
-            let mut left = content.durable.clone();
-            if content.bytes.len() < left.len() {
-                // A cut that was not synced.
-                if random.random_bool(0.5) {
-                    left.truncate(content.bytes.len());
-                }
-            } else {
-                // Pages of 7 bytes reach the disk in any order, up to where the length says.
-                let kept = random.random_range(left.len()..=content.bytes.len());
-                for at in (left.len()..kept).step_by(7) {
-                    let end = (at + 7).min(kept);
-                    let page = if random.random_bool(0.6) {
-                        content.bytes[at..end].to_vec()
-                    } else {
-                        vec![0; end - at]
-                    };
-                    left.extend_from_slice(&page);
-                }
-            }
-            content.bytes.clone_from(&left);
-            content.durable = left;
-        }
-    }
-}
-
-impl FileLayer for ForgetfulFiles {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn LayerFile>> {
-        let mut disk = self.disk();
-        if disk.names.contains_key(path) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        disk.contents.push(Content::default());
-        let id = disk.contents.len() - 1;
-        disk.names.insert(path.to_owned(), id);
-        Ok(Box::new(ForgetfulFile(Arc::clone(&self.0), id)))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn LayerFile>> {
-        let id = *self.disk().names.get(path).ok_or_else(missing)?;
-        Ok(Box::new(ForgetfulFile(Arc::clone(&self.0), id)))
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let disk = self.disk();
-        let id = *disk.names.get(path).ok_or_else(missing)?;
-        Ok(disk.contents[id].bytes.clone())
-    }
-
-    fn read_at(&self, path: &Path, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let all = self.read(path)?;
-        let offset = usize::try_from(offset).unwrap();
-        bytes.copy_from_slice(all.get(offset..offset + bytes.len()).ok_or_else(missing)?);
-        Ok(())
-    }
-
-    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
-        let disk = self.disk();
-        let names = disk.names.keys();
-        Ok(names
-            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
-            .collect())
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk().names.remove(path).map(drop).ok_or_else(missing)
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
-        disk.durable_names = disk.names.clone();
-        Ok(())
-    }
-}
-
-impl LayerFile for ForgetfulFile {
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut disk = self.0.lock().unwrap();
-        let room = disk.room.unwrap_or(usize::MAX);
-        let taken = bytes.len().min(room);
-        disk.room = disk.room.map(|room| room - taken);
-        disk.contents[self.1]
-            .bytes
-            .extend_from_slice(&bytes[..taken]);
-        if taken < bytes.len() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut disk = self.0.lock().unwrap();
-        if disk.fail_syncs {
-            return Err(io::Error::other("the disk is gone"));
-        }
-        let content = &mut disk.contents[self.1];
-        content.durable.clone_from(&content.bytes);
-        Ok(())
-    }
-
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        let mut disk = self.0.lock().unwrap();
-        let length = usize::try_from(length).unwrap();
-        disk.contents[self.1].bytes.truncate(length);
-        Ok(())
-    }
-}
+use crate::files::forgetful::ForgetfulFiles;
 
 const SMALL: JournalLimits = JournalLimits {
     segment: 600,
@@ -257,7 +94,7 @@ fn a_power_loss_takes_nothing_that_was_acknowledged_and_leaves_no_hole() {
         .and_then(|rounds| rounds.parse().ok())
         .unwrap_or(2_000);
     let mut random = StdRng::seed_from_u64(seed);
-    let files = ForgetfulFiles::default();
+    let files = ForgetfulFiles::with("/journal");
     let mut known: BTreeMap<u64, Known> = (0..3).map(|life| (life, Known::default())).collect();
     for round in 0..rounds {
         let journal = open(&files).unwrap();
@@ -319,7 +156,7 @@ fn a_power_loss_takes_nothing_that_was_acknowledged_and_leaves_no_hole() {
 
 #[test]
 fn segments_go_when_every_store_in_them_has_absorbed_them() {
-    let files = ForgetfulFiles::default();
+    let files = ForgetfulFiles::with("/journal");
     let journal = open(&files).unwrap();
     append(&journal, 1, 1, b"slow").unwrap();
     for n in 1..40 {
@@ -343,7 +180,7 @@ fn segments_go_when_every_store_in_them_has_absorbed_them() {
 
 #[test]
 fn stores_that_are_gone_keep_no_segment() {
-    let files = ForgetfulFiles::default();
+    let files = ForgetfulFiles::with("/journal");
     let journal = open(&files).unwrap();
     append(&journal, 1, 1, b"").unwrap();
     for n in 1..40 {
@@ -359,7 +196,7 @@ fn stores_that_are_gone_keep_no_segment() {
 
 #[test]
 fn damage_concerns_the_stores_whose_entries_may_have_been_there() {
-    let files = ForgetfulFiles::default();
+    let files = ForgetfulFiles::with("/journal");
     let journal = open(&files).unwrap();
     append(&journal, 0, 1, b"a").unwrap();
     append(&journal, 1, 1, b"b").unwrap();
@@ -373,6 +210,8 @@ fn damage_concerns_the_stores_whose_entries_may_have_been_there() {
     files.disk().contents[0].bytes[usize::try_from(hit).unwrap()] ^= 1;
 
     let journal = open(&files).unwrap();
+    journal.begin_life(Life(78));
+    assert_eq!(journal.records(Life(78)), Ok(Vec::new()));
     // Entries behind the damage follow those before it, or begin with the first.
     assert_eq!(entries(&journal, 0).len(), 3);
     assert_eq!(entries(&journal, 2).len(), 1);
@@ -384,8 +223,32 @@ fn damage_concerns_the_stores_whose_entries_may_have_been_there() {
 }
 
 #[test]
+fn damage_that_went_with_its_segment_does_not_hide_a_later_one() {
+    let at = |segment| Damage { segment, offset: 0 };
+    let mut index = Index::default();
+    let found = RecordRef {
+        record: Record {
+            kind: RecordKind::Entry,
+            number: number(1),
+        },
+        segment: 2,
+        payload_at: 0,
+        payload: 0,
+        checksum: 0,
+    };
+    index.begin_segment(1, 10);
+    index.damaged(at(1));
+    index.add(Life(0), None, found, 10);
+    index.damaged(at(3));
+    index.begin_segment(3, 10);
+    assert_eq!(index.doubt(Life(0)), Some(at(3)));
+    assert_eq!(index.take_released(3), [1]);
+    assert_eq!(index.doubt(Life(0)), Some(at(3)));
+}
+
+#[test]
 fn a_failed_sync_is_the_end() {
-    let files = ForgetfulFiles::default();
+    let files = ForgetfulFiles::with("/journal");
     let journal = open(&files).unwrap();
     let place = append(&journal, 0, 1, b"a").unwrap();
     files.disk().fail_syncs = true;
@@ -398,7 +261,7 @@ fn a_failed_sync_is_the_end() {
 
 #[test]
 fn a_full_disk_leaves_nothing_of_the_entry_and_goes_on_with_room() {
-    let files = ForgetfulFiles::default();
+    let files = ForgetfulFiles::with("/journal");
     let journal = open(&files).unwrap();
     append(&journal, 0, 1, b"a").unwrap();
     for room in [0, 1, 47, 48, 60] {
@@ -417,7 +280,7 @@ fn a_full_disk_leaves_nothing_of_the_entry_and_goes_on_with_room() {
 
 #[test]
 fn one_sync_serves_all_that_wait() {
-    let files = ForgetfulFiles::default();
+    let files = ForgetfulFiles::with("/journal");
     let journal = open(&files).unwrap();
     let first = append(&journal, 0, 1, b"a").unwrap();
     let second = append(&journal, 1, 1, b"b").unwrap();

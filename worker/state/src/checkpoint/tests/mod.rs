@@ -4,6 +4,7 @@ mod crashes;
 mod damage;
 mod killed;
 mod objects;
+mod power;
 mod rules;
 mod together;
 
