@@ -2,8 +2,8 @@
 
 use turbine_protocol::journal::RecordKind;
 use turbine_protocol::start::{
-    BrokerEvidence, Guarantee, OnCrashRecovery, OnForeign, PreparedFate, Recovery, StartDecision,
-    StartFrom, StartInputs, StartRefusal, StoreEvidence, StoreProgress, decide,
+    BrokerEvidence, Guarantee, OnCrashRecovery, OnForeign, OnRetentionGap, PreparedFate, Recovery,
+    StartDecision, StartFrom, StartInputs, StartRefusal, StoreEvidence, StoreProgress, decide,
 };
 use turbine_protocol::{CommittedReceipt, Fault, History, LayoutEpoch, LogBounds};
 
@@ -104,6 +104,7 @@ impl Starter {
                 deterministic: true,
                 has_run: node.has_run && !self.is(Broken::OvertakenForgotten),
             },
+            on_retention_gap: OnRetentionGap::Stop,
             volume: node.volume.as_ref().map(|volume| marker(volume.marker)),
             store: found.map_or(StoreEvidence::Absent, |found| {
                 let Found { files, prepared } = *found;
@@ -123,6 +124,7 @@ impl Starter {
                 offset: at(of.reach.position),
                 prepared: PreparedFate::Apply,
                 notice: None,
+                gap: None,
             },
             (StartDecision::Refuse(StartRefusal::StateMissing { offset, .. }), _)
                 if self.is(Broken::EmptyForLost) =>
@@ -131,6 +133,7 @@ impl Starter {
                     offset,
                     origin: turbine_protocol::start::FreshOrigin::CommittedOffset,
                     discard_store: false,
+                    gap: None,
                 }
             }
             (decision, _) => decision,
