@@ -201,6 +201,13 @@ pub enum Notice {
         /// Where the receipt stands.
         receipt: Offset,
     },
+    /// Somebody set the group's offset, and the store stands elsewhere. The store counts: the next commit overwrites it.
+    OffsetOverwritten {
+        /// Where the store stands.
+        store: Offset,
+        /// What was set.
+        group: Offset,
+    },
     /// The group's offset is gone, as after a suspension longer than it is kept. The store was stopped cleanly, so
     /// nothing of it is in doubt. Its receipt is committed anew before anything else.
     ReceiptExpired,
@@ -470,6 +477,14 @@ fn resume(
             });
         }
         notice = Some(Notice::ReceiptExpired);
+    }
+    if let Committed::Offset(group) = *broker
+        && group != store.position
+    {
+        notice = Some(Notice::OffsetOverwritten {
+            store: store.position,
+            group,
+        });
     }
     if let Committed::Receipt(offset, receipt) = broker
         && receipt.store_epoch == store.identity.store_epoch

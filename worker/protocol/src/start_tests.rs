@@ -136,8 +136,7 @@ fn a_first_start_follows_the_policy(#[case] start_from: StartFrom, #[case] expec
 fn with_state_neither_policy_nor_group_offset_counts() {
     for broker in [
         BrokerEvidence::Nothing,
-        BrokerEvidence::of(Some((at(499), ""))),
-        BrokerEvidence::of(Some((at(499), "set by a tool"))),
+        BrokerEvidence::of(Some((at(200), ""))),
         committed(190, receipt(OURS, 1, 4)),
         committed(200, receipt(OURS, 1, 5)),
     ] {
@@ -149,6 +148,33 @@ fn with_state_neither_policy_nor_group_offset_counts() {
         };
         assert_eq!(decide(&inputs), resumed(200));
     }
+}
+
+#[rstest]
+#[case::ahead(499, "")]
+#[case::behind(150, "set by a tool")]
+#[case::outside_the_log(10, "")]
+fn a_group_offset_that_somebody_set_is_overwritten_and_both_are_told(
+    #[case] set: i64,
+    #[case] metadata: &str,
+) {
+    let inputs = StartInputs {
+        store: store(5, 200),
+        broker: BrokerEvidence::of(Some((at(set), metadata))),
+        ..first_start()
+    };
+    assert_eq!(
+        decide(&inputs),
+        StartDecision::Resume {
+            offset: at(200),
+            prepared: PreparedFate::None,
+            notice: Some(Notice::OffsetOverwritten {
+                store: at(200),
+                group: at(set),
+            }),
+            gap: None,
+        }
+    );
 }
 
 #[test]

@@ -205,6 +205,14 @@ pub(super) fn find_state(
                     store.branch()?;
                     branched = true;
                 }
+                Some(Notice::OffsetOverwritten {
+                    store: position,
+                    group,
+                }) => tracing::warn!(
+                    task = %cell.task(), store = %position, %group,
+                    "somebody set the group's offset, and the store stands elsewhere: the store counts, and its next commit \
+                     overwrites what was set"
+                ),
                 Some(Notice::ReceiptExpired) => tracing::warn!(
                     task = %cell.task(), %offset,
                     "the group's offset is gone; the store was stopped cleanly and goes on"
