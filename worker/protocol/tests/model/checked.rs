@@ -37,6 +37,8 @@ pub(crate) struct Scope {
     /// A process knows that it has run the task before. Without that, which is the worse case, whoever was overtaken takes the
     /// task back.
     pub(crate) remembers: bool,
+    /// No call to the broker or the journal fails; lives end by crashes alone.
+    pub(crate) smooth: bool,
     pub(crate) broken: Option<Broken>,
 }
 
@@ -138,7 +140,10 @@ impl Scope {
                 all.push(Happens::Fold(slot));
                 for event in events(run.step) {
                     for effect in [Effect::Nothing, Effect::Whole, Effect::OnItsWay] {
-                        all.push(Happens::Act(slot, event, effect));
+                        let smooth = GOOD.contains(&event) && effect == Effect::Whole;
+                        if smooth || !self.smooth {
+                            all.push(Happens::Act(slot, event, effect));
+                        }
                     }
                 }
             }

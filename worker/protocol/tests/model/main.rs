@@ -44,6 +44,7 @@ const EXACTLY_ONCE: Scope = Scope {
     recovery: [OnCrashRecovery::Stop; 2],
     bound: None,
     remembers: false,
+    smooth: false,
     broken: None,
 };
 const AT_LEAST_ONCE: Scope = Scope {
@@ -84,6 +85,7 @@ const ACCEPT: Scope = Scope {
 /// One life goes on behind what it lacks, and the other is to come by the log to where that is.
 const HISTORIES: Scope = Scope {
     records: 3,
+    smooth: true,
     recovery: [OnCrashRecovery::Accept, OnCrashRecovery::Replay],
     ..ZOMBIE
 };
@@ -118,6 +120,7 @@ fn explore(scope: Scope) {
 #[case::an_older_volume_that_is_gone_behind(ACCEPT)]
 #[case::an_older_volume_that_lacks_too_much(BOUND)]
 #[case::a_process_that_was_overtaken(REMEMBERS)]
+#[case::a_life_that_comes_back_from_another_history(HISTORIES)]
 #[case::a_later_epoch(OLD_ASSIGNMENT)]
 #[case::losses(HARM)]
 fn exactly_once_every_record_counts_once(#[case] scope: Scope) {
@@ -139,7 +142,7 @@ fn at_least_once_state_is_never_lost_or_doubled(#[case] scope: Scope) {
 #[case::zombie(Scope { records: 3, starts: 4, ..ZOMBIE })]
 #[case::replay(Scope { starts: 4, ..REPLAY })]
 #[case::accept(Scope { starts: 4, ..ACCEPT })]
-#[case::histories(HISTORIES)]
+#[case::histories(Scope { smooth: false, ..HISTORIES })]
 #[case::at_least_once(Scope { records: 4, starts: 5, zombie: true, relayout: true, harm: true, roll: true, ..AT_LEAST_ONCE })]
 #[ignore = "the long form"]
 fn at_length(#[case] scope: Scope) {
