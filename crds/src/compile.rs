@@ -189,6 +189,7 @@ fn subscription(path: &str, spec: &SubscriptionSpec) -> Compiled<CompiledSubscri
         out_of_orderness_ms: millis(path, input.out_of_orderness.as_ref())?,
         max_future_ms: millis(path, input.max_future.as_ref())?,
         start_from: start(path, input.start_from.as_ref())?,
+        on_retention_gap: input.on_retention_gap.unwrap_or_default(),
         on_error: input.on_error.unwrap_or(OnError::Fail),
         dlq: input.dlq.clone(),
         idle_timeout_ms: millis(path, idle.timeout.as_ref())?,

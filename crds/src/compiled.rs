@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::{
     ColumnType, IdlePolicy, LogFormat, LogLevel, OnCrashRecovery, OnError, OnNullKey, OnRecreate,
-    PartitionHash, ProcessingGuarantee, SaslMechanism, TimeUnit,
+    OnRetentionGap, PartitionHash, ProcessingGuarantee, SaslMechanism, TimeUnit,
 };
 
 /// File name of the compiled app in its ConfigMap and in the pod.
@@ -166,6 +166,9 @@ pub struct CompiledSubscription {
     pub out_of_orderness_ms: u64,
     pub max_future_ms: u64,
     pub start_from: CompiledStart,
+    /// Left out at its default, so that workers of earlier versions read the rest.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_retention_gap: OnRetentionGap,
     pub on_error: OnError,
     pub dlq: Option<String>,
     pub idle_timeout_ms: u64,

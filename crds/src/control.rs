@@ -64,7 +64,8 @@ pub struct TaskStatus {
     /// How much is done, while a checkpoint is brought back or what an older store lacks is read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_percent: Option<u8>,
-    /// What its state lacks since it went on behind it (`onCrashRecovery: accept`), as far as this process knows.
+    /// What its state lacks since it went on behind it (`onCrashRecovery: accept`, `input.onRetentionGap: accept`), as far as
+    /// this process knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingRecords>,
     /// How its checkpoints stand.

@@ -138,6 +138,7 @@ fn fill_input(input: &mut InputSpec) {
     input
         .start_from
         .get_or_insert(StartFrom::Edge(LogEdge::Earliest));
+    input.on_retention_gap.get_or_insert_default();
     input.on_error.get_or_insert(OnError::Fail);
     let idle = input.idle.get_or_insert_with(IdleSpec::default);
     default_duration(&mut idle.timeout, "30s");

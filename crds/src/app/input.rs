@@ -55,6 +55,9 @@ pub struct InputSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "start_from")]
     pub start_from: Option<StartFrom>,
+    /// What a task does when retention has removed records that it has not read. Default: stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_retention_gap: Option<OnRetentionGap>,
     /// What becomes of records that cannot be decoded or folded. Default: fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<OnError>,
@@ -140,6 +143,16 @@ pub enum LogEdge {
 pub struct StartTimestamp {
     /// RFC 3339 with an offset.
     pub timestamp: String,
+}
+
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "camelCase")]
+pub enum OnRetentionGap {
+    /// The task stops and says which offsets are gone.
+    #[default]
+    Stop,
+    /// The task goes on at the first record that is still there, and says what its state lacks.
+    Accept,
 }
 
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use checkpoints::{CheckpointStoreSpec, CheckpointsSpec, S3StoreSpec};
 pub use input::{
     ColumnSpec, ColumnType, EventTimeSpec, IdlePolicy, IdleSpec, InputFormat, InputSpec, LogEdge,
-    OnError, OnMisplaced, StartFrom, StartTimestamp, TimeUnit,
+    OnError, OnMisplaced, OnRetentionGap, StartFrom, StartTimestamp, TimeUnit,
 };
 pub use kafka::{KafkaSpec, SaslMechanism, SaslSpec, SecretKeyRef, TlsSpec};
 pub use output::{OnCrashRecovery, OutputSpec, ProcessingGuarantee};

@@ -1,6 +1,6 @@
 use rstest::rstest;
 use serde_json::{Value, json};
-use turbine_crds::app::PartitionHash;
+use turbine_crds::app::{OnRetentionGap, PartitionHash};
 use turbine_crds::compiled::{CompiledPartitionKey, CompiledStart, KafkaSecretFile};
 use turbine_crds::rules::validate;
 
@@ -118,6 +118,22 @@ fn what_becomes_of_an_older_store_is_compiled() {
         filled["spec"]["subscriptions"][0]["onCrashRecovery"],
         "replay"
     );
+}
+
+#[test]
+fn what_becomes_of_a_retention_gap_is_compiled_and_stops_unless_asked() {
+    let gap = "spec.subscriptions.0.input.onRetentionGap";
+    for (said, compiled) in [
+        (with(&[]), OnRetentionGap::Stop),
+        (with(&[(gap, json!("stop"))]), OnRetentionGap::Stop),
+        (with(&[(gap, json!("accept"))]), OnRetentionGap::Accept),
+    ] {
+        let app = validate(&read(&said)).unwrap();
+        assert_eq!(app.compiled().subscriptions[0].on_retention_gap, compiled);
+    }
+    let filled = serde_json::to_value(turbine_crds::defaults::filled(&read(&with(&[])))).unwrap();
+    let input = &filled["spec"]["subscriptions"][0]["input"];
+    assert_eq!(input["onRetentionGap"], "stop");
 }
 
 #[test]

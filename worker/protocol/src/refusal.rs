@@ -42,6 +42,20 @@ pub enum NotRecovered {
     },
 }
 
+/// How a task goes on without records that retention removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum WithoutThem {
+    /// It has read all that was committed.
+    #[error("set `input.onRetentionGap: accept`")]
+    OnRetentionGap,
+    /// Its store is older than what was committed, and they lie between.
+    #[error("set `onCrashRecovery: accept`")]
+    OnCrashRecovery,
+    /// It goes on behind what its store lacks, and not even that is there.
+    #[error("delete state and group offsets and start fresh")]
+    Fresh,
+}
+
 /// Why a task does not start, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartRefusal {
@@ -199,8 +213,7 @@ pub enum StartRefusal {
     /// Retention removed records that were not read.
     #[error(
         "offsets {from} to {last} are gone: retention removed them before they were read ({count} \
-         offsets): lengthen the topic's retention; to go on without them, delete state and group \
-         offsets and start fresh"
+         offsets): lengthen the topic's retention, so that it does not come again; to go on without them, {way}"
     )]
     RetentionGap {
         /// The offset that was to be read next.
@@ -209,6 +222,8 @@ pub enum StartRefusal {
         last: i64,
         /// How many are gone.
         count: u64,
+        /// What is to be done to go on without them.
+        way: WithoutThem,
     },
     /// The log is shorter than what was read of it.
     #[error(

@@ -6,7 +6,7 @@ use crate::epochs::{EntryNumber, LayoutEpoch, Lineage};
 use crate::identity::{Differences, StoreIdentity, VolumeMarker};
 use crate::offset::{LogBounds, Offset};
 use crate::receipt::{CommittedReceipt, History, NotAReceipt, Receipt};
-pub use crate::refusal::{NotRecovered, StartRefusal};
+pub use crate::refusal::{NotRecovered, StartRefusal, WithoutThem};
 
 /// How often a record may count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,33 @@ pub enum OnForeign {
     Refuse,
     /// Treat them as if they were not there: the owner asked for a start without them.
     Discard,
+}
+
+/// What to do where retention removed records that the task was to read next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnRetentionGap {
+    /// Stop and say which.
+    #[default]
+    Stop,
+    /// Go on at the first record that is still there, with state that lacks them.
+    Accept,
+}
+
+/// Records that were to be read and are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The first one.
+    pub from: Offset,
+    /// The one behind the last, which is there.
+    pub to: Offset,
+}
+
+impl Gap {
+    /// The offsets of it.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.to.since(self.from)
+    }
 }
 
 /// Where a task without state and without a committed offset begins.
@@ -138,6 +165,8 @@ pub struct StartInputs {
     pub guarantee: Guarantee,
     /// What to do with a store that is older than what was committed.
     pub recovery: Recovery,
+    /// What to do where records are gone that were not read.
+    pub on_retention_gap: OnRetentionGap,
     /// What the volume says about itself; `None` if it was never used.
     pub volume: Option<VolumeMarker>,
     /// The task's store.
@@ -171,6 +200,13 @@ pub enum Notice {
         store: Offset,
         /// Where the receipt stands.
         receipt: Offset,
+    },
+    /// Somebody set the group's offset, and the store stands elsewhere. The store counts: the next commit overwrites it.
+    OffsetOverwritten {
+        /// Where the store stands.
+        store: Offset,
+        /// What was set.
+        group: Offset,
     },
     /// The group's offset is gone, as after a suspension longer than it is kept. The store was stopped cleanly, so
     /// nothing of it is in doubt. Its receipt is committed anew before anything else.
@@ -256,6 +292,9 @@ pub enum StartDecision {
         prepared: PreparedFate,
         /// What to tell.
         notice: Option<Notice>,
+        /// What the state lacks from here on. The store says so with the next commit: until then it stands in front of the
+        /// gap, as the receipt does. What is committed behind it is of another history.
+        gap: Option<Gap>,
     },
     /// Reads from the store's position up to the committed offset without any output, takes frontier and closed-to from
     /// the receipt, and drops without a word what they close. Then the store takes the receipt's number and checksum as
@@ -274,6 +313,8 @@ pub enum StartDecision {
         origin: FreshOrigin,
         /// A store of another lineage lies in the place and is removed first.
         discard_store: bool,
+        /// What the state lacks from the beginning.
+        gap: Option<Gap>,
     },
     /// Does not start.
     Refuse(StartRefusal),
@@ -437,6 +478,14 @@ fn resume(
         }
         notice = Some(Notice::ReceiptExpired);
     }
+    if let Committed::Offset(group) = *broker
+        && group != store.position
+    {
+        notice = Some(Notice::OffsetOverwritten {
+            store: store.position,
+            group,
+        });
+    }
     if let Committed::Receipt(offset, receipt) = broker
         && receipt.store_epoch == store.identity.store_epoch
     {
@@ -487,11 +536,12 @@ fn resume(
             });
         }
     }
-    let offset = within(inputs.log, STORE, store.position)?;
+    let (offset, gap) = onward(inputs, STORE, store.position)?;
     Ok(StartDecision::Resume {
         offset,
         prepared,
         notice,
+        gap,
     })
 }
 
@@ -520,13 +570,19 @@ fn recover(
                 (None, _) => return stops(NotRecovered::NotSaid),
                 (Some(_), _) => return stops(NotRecovered::OtherHistory),
             }
-            within(inputs.log, STORE, older.position)?;
-            within(inputs.log, GROUP, older.committed.offset)?;
+            let way = WithoutThem::OnCrashRecovery;
+            within(inputs.log, STORE, older.position, way)?;
+            within(inputs.log, GROUP, older.committed.offset, way)?;
             Ok(StartDecision::Replay(older))
         }
         OnCrashRecovery::Accept => {
             within_bound(inputs.recovery, &older)?;
-            within(inputs.log, GROUP, older.committed.offset)?;
+            within(
+                inputs.log,
+                GROUP,
+                older.committed.offset,
+                WithoutThem::Fresh,
+            )?;
             Ok(StartDecision::Accept(older))
         }
         OnCrashRecovery::Stop => stops(NotRecovered::Asked),
@@ -550,27 +606,27 @@ fn fresh(
     broker: &Committed,
     discard_store: bool,
 ) -> Result<StartDecision, StartRefusal> {
-    let (offset, origin) = match broker {
+    let ((offset, gap), origin) = match broker {
         Committed::Receipt(offset, receipt) if receipt.number > EntryNumber::ZERO => {
             return Err(StartRefusal::StateMissing {
                 number: receipt.number,
                 offset: *offset,
             });
         }
-        Committed::Receipt(offset, _) => (
-            within(inputs.log, GROUP, *offset)?,
-            FreshOrigin::EarlierStart,
-        ),
+        Committed::Receipt(offset, _) => {
+            (onward(inputs, GROUP, *offset)?, FreshOrigin::EarlierStart)
+        }
         Committed::Offset(offset) => (
-            within(inputs.log, GROUP, *offset)?,
+            onward(inputs, GROUP, *offset)?,
             FreshOrigin::CommittedOffset,
         ),
-        Committed::Nothing => (from_policy(inputs), FreshOrigin::StartFrom),
+        Committed::Nothing => ((from_policy(inputs), None), FreshOrigin::StartFrom),
     };
     Ok(StartDecision::Fresh {
         offset,
         origin,
         discard_store,
+        gap,
     })
 }
 
@@ -584,12 +640,37 @@ fn from_policy(inputs: &StartInputs) -> Offset {
     }
 }
 
-fn within(log: LogBounds, place: &'static str, position: Offset) -> Result<Offset, StartRefusal> {
+/// Where the task reads on that stands here, and what it lacks then.
+fn onward(
+    inputs: &StartInputs,
+    place: &'static str,
+    position: Offset,
+) -> Result<(Offset, Option<Gap>), StartRefusal> {
+    let (log, from) = (inputs.log, position);
+    match inputs.on_retention_gap {
+        OnRetentionGap::Accept if position < log.start() => {
+            let to = log.start();
+            Ok((to, Some(Gap { from, to })))
+        }
+        OnRetentionGap::Accept | OnRetentionGap::Stop => {
+            within(log, place, position, WithoutThem::OnRetentionGap)?;
+            Ok((position, None))
+        }
+    }
+}
+
+fn within(
+    log: LogBounds,
+    place: &'static str,
+    position: Offset,
+    way: WithoutThem,
+) -> Result<(), StartRefusal> {
     if position < log.start() {
         return Err(StartRefusal::RetentionGap {
             from: position,
             last: log.start().get() - 1,
             count: log.start().since(position),
+            way,
         });
     }
     if position > log.end() {
@@ -599,7 +680,7 @@ fn within(log: LogBounds, place: &'static str, position: Offset) -> Result<Offse
             end: log.end(),
         });
     }
-    Ok(position)
+    Ok(())
 }
 
 #[cfg(test)]

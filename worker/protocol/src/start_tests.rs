@@ -77,6 +77,7 @@ fn first_start() -> StartInputs {
         on_foreign: OnForeign::Refuse,
         guarantee: Guarantee::AtLeastOnce,
         recovery: STOP,
+        on_retention_gap: OnRetentionGap::Stop,
         volume: None,
         store: StoreEvidence::Absent,
         broker: BrokerEvidence::Nothing,
@@ -98,6 +99,7 @@ fn resumed(offset: i64) -> StartDecision {
         offset: at(offset),
         prepared: PreparedFate::None,
         notice: None,
+        gap: None,
     }
 }
 
@@ -106,6 +108,7 @@ fn fresh_at(offset: i64, origin: FreshOrigin) -> StartDecision {
         offset: at(offset),
         origin,
         discard_store: false,
+        gap: None,
     }
 }
 
@@ -133,8 +136,7 @@ fn a_first_start_follows_the_policy(#[case] start_from: StartFrom, #[case] expec
 fn with_state_neither_policy_nor_group_offset_counts() {
     for broker in [
         BrokerEvidence::Nothing,
-        BrokerEvidence::of(Some((at(499), ""))),
-        BrokerEvidence::of(Some((at(499), "set by a tool"))),
+        BrokerEvidence::of(Some((at(200), ""))),
         committed(190, receipt(OURS, 1, 4)),
         committed(200, receipt(OURS, 1, 5)),
     ] {
@@ -146,6 +148,33 @@ fn with_state_neither_policy_nor_group_offset_counts() {
         };
         assert_eq!(decide(&inputs), resumed(200));
     }
+}
+
+#[rstest]
+#[case::ahead(499, "")]
+#[case::behind(150, "set by a tool")]
+#[case::outside_the_log(10, "")]
+fn a_group_offset_that_somebody_set_is_overwritten_and_both_are_told(
+    #[case] set: i64,
+    #[case] metadata: &str,
+) {
+    let inputs = StartInputs {
+        store: store(5, 200),
+        broker: BrokerEvidence::of(Some((at(set), metadata))),
+        ..first_start()
+    };
+    assert_eq!(
+        decide(&inputs),
+        StartDecision::Resume {
+            offset: at(200),
+            prepared: PreparedFate::None,
+            notice: Some(Notice::OffsetOverwritten {
+                store: at(200),
+                group: at(set),
+            }),
+            gap: None,
+        }
+    );
 }
 
 #[test]
@@ -206,6 +235,7 @@ fn an_older_copy_of_the_store_goes_on_from_its_own_position_and_says_so() {
                 store: at(150),
                 receipt: at(200),
             }),
+            gap: None,
         }
     );
 }
@@ -234,6 +264,76 @@ fn a_gap_names_the_offsets_that_are_gone() {
     };
     let text = refusal(&inputs).to_string();
     assert!(text.contains("offsets 100 to 199 are gone"), "{text}");
+    assert!(text.contains("`input.onRetentionGap: accept`"), "{text}");
+}
+
+/// The log begins at 100. An older store has policies of its own.
+#[rstest]
+#[case::nothing_gone(store(5, 100), BrokerEvidence::Nothing, resumed(100))]
+#[case::unread(store(5, 40), committed(40, receipt(OURS, 1, 5)), StartDecision::Resume {
+    offset: at(100),
+    prepared: PreparedFate::None,
+    notice: None,
+    gap: Some(Gap { from: at(40), to: at(100) }),
+})]
+#[case::prepared_and_committed(
+    prepared(3, 40, 60),
+    committed(60, receipt(OURS, 1, 4)),
+    StartDecision::Resume {
+        offset: at(100),
+        prepared: PreparedFate::Apply,
+        notice: None,
+        gap: Some(Gap { from: at(60), to: at(100) }),
+    }
+)]
+#[case::an_earlier_start(
+    StoreEvidence::Absent,
+    committed(99, receipt(OURS, 1, 0)),
+    StartDecision::Fresh {
+        offset: at(100),
+        origin: FreshOrigin::EarlierStart,
+        discard_store: false,
+        gap: Some(Gap { from: at(99), to: at(100) }),
+    }
+)]
+fn a_gap_that_is_accepted_is_gone_over_and_told(
+    #[case] store: StoreEvidence,
+    #[case] broker: BrokerEvidence,
+    #[case] expected: StartDecision,
+    #[values(Guarantee::AtLeastOnce, Guarantee::ExactlyOnce)] guarantee: Guarantee,
+) {
+    let asked = |on_retention_gap| StartInputs {
+        on_retention_gap,
+        store: store.clone(),
+        broker: match (&broker, guarantee) {
+            (BrokerEvidence::Nothing, Guarantee::ExactlyOnce) => {
+                committed(100, receipt(OURS, 1, 5))
+            }
+            _ => broker.clone(),
+        },
+        guarantee,
+        ..first_start()
+    };
+    let is_gap = !matches!(expected, StartDecision::Resume { gap: None, .. });
+    assert_eq!(
+        matches!(
+            decide(&asked(OnRetentionGap::Stop)),
+            StartDecision::Refuse(StartRefusal::RetentionGap { .. })
+        ),
+        is_gap
+    );
+    assert_eq!(decide(&asked(OnRetentionGap::Accept)), expected);
+}
+
+/// A log that is shorter than what was read has no gap.
+#[test]
+fn a_position_beyond_the_end_is_refused_whatever_is_accepted() {
+    let inputs = StartInputs {
+        on_retention_gap: OnRetentionGap::Accept,
+        store: store(5, 501),
+        ..first_start()
+    };
+    assert_eq!(refusal(&inputs).reason(), "PositionBeyondEnd");
 }
 
 #[test]
@@ -361,6 +461,7 @@ fn another_lineage_is_left_out_if_the_owner_says_so() {
                 offset: at(100),
                 origin: FreshOrigin::StartFrom,
                 discard_store: has_store,
+                gap: None,
             }
         );
     }
@@ -430,6 +531,7 @@ fn the_receipt_decides_whether_a_prepared_entry_counts(
             offset: at(position),
             prepared: fate,
             notice: None,
+            gap: None,
         }
     );
 }
@@ -664,6 +766,8 @@ fn a_replay_needs_every_record_between_and_an_acceptance_the_ones_behind() {
         ] {
             let inputs = StartInputs {
                 log: bounds,
+                // Says nothing of what an older store lacks.
+                on_retention_gap: OnRetentionGap::Accept,
                 ..older(by(policy))
             };
             let reason = match decide(&inputs) {
@@ -744,6 +848,7 @@ fn a_store_that_was_stopped_cleanly_outlives_its_receipt() {
             offset: at(200),
             prepared: PreparedFate::None,
             notice: Some(Notice::ReceiptExpired),
+            gap: None,
         }
     );
     // Set by hand, or something is in doubt all the same.

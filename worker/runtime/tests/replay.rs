@@ -23,7 +23,7 @@ use common::{
 use rstest::rstest;
 use serde_json::{Value, json};
 use turbine_crds::control::{TaskState, TaskStatus};
-use turbine_kafka::KafkaSettings;
+use turbine_kafka::{Admin, KafkaSettings};
 use turbine_runtime::worker::Drained;
 
 const DISORDER: i64 = 90_000;
@@ -238,6 +238,82 @@ fn a_task_stops_in_front_of_an_older_store_where_it_is_told_to(
     let running = bed.start(&exactly_once(&plain(), "replay"), ticking());
     until_through(&running);
     until_results(&bed, &events, &ledger(&events));
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+/// The broker keeps some 5 MB of a partition.
+fn produce_until_the_first_are_gone(bed: &Bed, from: i64) -> (Events, usize) {
+    let mut noise = 1_u64;
+    let mut events = Events::new();
+    for number in 0..40 {
+        let event = (format!("large-{number}"), number, from);
+        let mut value: Value =
+            serde_json::from_str(&common::value(&(&event.0, event.1, event.2))).unwrap();
+        let pad = std::iter::repeat_with(|| {
+            noise = noise
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            char::from(b'!' + u8::try_from(noise >> 58).unwrap())
+        });
+        value["pad"] = json!(pad.take(200_000).collect::<String>());
+        bed.produce([(None, Some(value.to_string().as_bytes()))]);
+        events.push(event);
+    }
+    let admin = Admin::open(&bed.broker.settings().unwrap()).unwrap();
+    let partition = 0.try_into().unwrap();
+    let log = admin
+        .watermarks(&"in".parse().unwrap(), partition, WAIT)
+        .unwrap();
+    (events, usize::try_from(log.start().get()).unwrap())
+}
+
+#[test]
+fn a_task_goes_on_behind_what_retention_removed_only_where_that_is_asked_for() {
+    let bed = Bed::new(1);
+    let events = events(recent(), 1_000);
+    bed.produce_events(&borrowed(&events));
+    let running = bed.start(&plain(), ticking());
+    running.until_caught_up(1_000);
+    assert_eq!(running.stop(), Drained::Whole);
+    let kept = bed.path("kept");
+    copy(&state(&bed), &kept);
+    let last = events.iter().map(|of| of.2).max().unwrap();
+    let (large, begin) = produce_until_the_first_are_gone(&bed, last);
+    assert!((1_001..1_040).contains(&begin), "{begin}");
+
+    let running = bed.start(&plain(), ticking());
+    let told = until_halted(&running, "RetentionGap");
+    let gone = format!("offsets 1000 to {} are gone", begin - 1);
+    assert!(told.contains(&gone), "{told}");
+    assert!(told.contains("`input.onRetentionGap: accept`"), "{told}");
+    assert_eq!(running.stop(), Drained::Whole);
+
+    let mut accepts = plain();
+    accepts["subscriptions"][0]["onRetentionGap"] = json!("accept");
+    let running = bed.start(&accepts, ticking());
+    until_through(&running);
+    let missing = running.task(0).missing.unwrap();
+    let count = begin - 1_000;
+    assert_eq!(
+        (missing.from, missing.to, missing.count),
+        (1_000, i64::try_from(begin).unwrap(), count as u64)
+    );
+    assert_eq!(
+        metric(&running, "turbine_state_missing_offsets"),
+        count as u64
+    );
+    let counted = [&events[..], &large[count..]].concat();
+    until_results(&bed, &counted, &ledger(&counted));
+    assert_eq!(running.stop(), Drained::Whole);
+
+    // No older store comes by the log to what was committed behind the gap.
+    put_back(&bed, &kept);
+    let running = bed.start(&exactly_once(&accepts, "replay"), ticking());
+    let told = until_halted(&running, "StoreBehindReceipt");
+    assert!(
+        told.contains("does not come from this store by the log alone"),
+        "{told}"
+    );
     assert_eq!(running.stop(), Drained::Whole);
 }
 

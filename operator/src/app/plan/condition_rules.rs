@@ -172,8 +172,8 @@ fn state_incomplete(standing: &Standing) -> Option<String> {
     let lacking = &standing.workers.as_ref()?.incomplete;
     (!lacking.is_empty()).then(|| {
         format!(
-            "tasks went on behind records that their state lacks (`onCrashRecovery: accept`); results of windows that were \
-             open then are without them: {}",
+            "tasks went on behind records that their state lacks (`onCrashRecovery: accept`, `input.onRetentionGap: accept`); \
+             results of windows that were open then are without them: {}",
             lacking.join(", ")
         )
     })

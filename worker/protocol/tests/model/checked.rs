@@ -30,8 +30,15 @@ pub(crate) struct Scope {
     pub(crate) timeouts: bool,
     /// The journal may be rolled, and its first segment go.
     pub(crate) roll: bool,
-    /// What becomes of an older store.
-    pub(crate) recovery: OnCrashRecovery,
+    /// What becomes of an older store, of either task: the spec may have been changed between.
+    pub(crate) recovery: [OnCrashRecovery; 2],
+    /// Most records that an older store may lack.
+    pub(crate) bound: Option<u64>,
+    /// A process knows that it has run the task before. Without that, which is the worse case, whoever was overtaken takes the
+    /// task back.
+    pub(crate) remembers: bool,
+    /// No call to the broker or the journal fails; lives end by crashes alone.
+    pub(crate) smooth: bool,
     pub(crate) broken: Option<Broken>,
 }
 
@@ -102,6 +109,7 @@ impl Scope {
             broken: self.broken,
             end: self.records,
             recovery: self.recovery,
+            bound: self.bound,
         }
     }
 
@@ -132,7 +140,10 @@ impl Scope {
                 all.push(Happens::Fold(slot));
                 for event in events(run.step) {
                     for effect in [Effect::Nothing, Effect::Whole, Effect::OnItsWay] {
-                        all.push(Happens::Act(slot, event, effect));
+                        let smooth = GOOD.contains(&event) && effect == Effect::Whole;
+                        if smooth || !self.smooth {
+                            all.push(Happens::Act(slot, event, effect));
+                        }
                     }
                 }
             }
@@ -181,7 +192,8 @@ impl Scope {
             Happens::Settle(slot) => self.starter().settle(world, slot),
             Happens::Fold(slot) => world.fold(slot, self.records),
             Happens::Act(slot, Event::Transaction(event), effect) => {
-                world.transact(slot, event, effect, self.broken)
+                world.transact(slot, event, effect, self.broken)?;
+                self.remember(world, slot)
             }
             Happens::Act(slot, Event::Commit(event), effect) => {
                 world.commit(slot, event, effect, self.broken)
@@ -207,6 +219,7 @@ impl Scope {
                 let (phase, volume, _) = world.parts(slot)?;
                 volume.crash(lost);
                 *phase = Phase::Down;
+                world.nodes[slot].as_mut()?.has_run = false;
                 Some(())
             }
             Happens::Fork(lost) => {
@@ -239,6 +252,13 @@ impl Scope {
             }
             Happens::Harm(harm) => do_harm(world, harm),
         }
+    }
+
+    /// Its life ended with a fault, and the process begins another.
+    fn remember(&self, world: &mut World, slot: usize) -> Option<()> {
+        let node = world.nodes[slot].as_mut()?;
+        node.has_run |= self.remembers && node.phase == Phase::Down;
+        Some(())
     }
 
     /// Whether one who acts without fault comes to the end from here, at the latest after every life that is there has
@@ -332,7 +352,10 @@ impl Scope {
                 "ReceiptMissing" => world.harm == Some(Harm::ReceiptLost),
                 "StateMissing" => world.overtaken(slot) || world.harm == Some(Harm::VolumeLost),
                 "OldAssignment" => slot == ZOMBIE && node.layout == 1,
-                "StoreBehindReceipt" if self.recovery != OnCrashRecovery::Stop => false,
+                "GapExceedsBound" => self.bound.is_some() && world.overtaken(slot),
+                "StoreBehindReceipt" if self.recovery[slot] != OnCrashRecovery::Stop => {
+                    world.overtaken(slot) && (node.has_run || world.of_another_history(slot))
+                }
                 "StoreBehindReceipt" | "ReceiptBehindStore" | "OtherHistory" => {
                     world.overtaken(slot) || world.harm == Some(Harm::OffsetMoved)
                 }
@@ -368,7 +391,7 @@ fn relayout(world: &mut World) -> Option<()> {
     volume.sync();
     world.broker.committed = Some(CommittedReceipt {
         offset: at(run.position),
-        receipt: receipt(2, files.reach),
+        receipt: receipt(2, files.reach, files.history()),
     });
     node.layout = 2;
     node.phase = Phase::Down;
@@ -419,6 +442,7 @@ impl Model for Scope {
             phase: Phase::Down,
             layout: 1,
             other_committed: false,
+            has_run: false,
         };
         vec![World {
             nodes: [Some(task), None],
@@ -461,7 +485,7 @@ impl Model for Scope {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all = crate::properties::all(self.guarantee);
-        if self.recovery != OnCrashRecovery::Stop {
+        if self.recovery != [OnCrashRecovery::Stop; 2] && self.bound.is_none() {
             all.push(Property::sometimes(
                 "an older store is recovered",
                 |_, world: &World| {

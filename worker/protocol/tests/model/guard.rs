@@ -21,6 +21,10 @@ pub(crate) enum Broken {
     ReceiptByNumber,
     /// The start does not compare the offset with that of the receipt.
     OffsetNotCompared,
+    /// The start takes a store for the last word where the broker has no receipt.
+    NoReceiptNeeded,
+    /// The start runs an assignment that is older than what has committed.
+    OldAssignmentRuns,
     /// The start takes a prepared entry for done without asking.
     DoneWithoutReceipt,
     /// The start asks for the receipt before it takes the id over.
@@ -49,6 +53,12 @@ pub(crate) enum Broken {
     AcceptedUnasked,
     /// A task that goes on without what lies between reads on from its store's position.
     AcceptedFromTheStore,
+    /// The start does not compare the history of what was committed with that of an older store.
+    HistoryNotCompared,
+    /// The start does not count what an older store lacks.
+    GapNotBounded,
+    /// A process does not know any more that it has run the task.
+    OvertakenForgotten,
     /// At least once: the group's offset goes before the entry is synced.
     OffsetBeforeSync,
     /// At least once: the entry is written before the outputs are acknowledged.

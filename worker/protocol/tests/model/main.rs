@@ -27,8 +27,9 @@ use turbine_protocol::start::{Guarantee, OnCrashRecovery};
 use crate::checked::Scope;
 use crate::guard::Broken;
 use crate::properties::{
-    BROKER_DECIDES, NOTHING_MISSING, OFFSET_AFTER_STATE, OUTPUTS_BEFORE_STATE, OUTPUTS_ONCE,
-    REFUSED_FOR_CAUSE, STATE_IS_ITS_POSITION, STATE_IS_THE_COMMITTED,
+    BROKER_DECIDES, GAP_BOUNDED, NOTHING_MISSING, OFFSET_AFTER_STATE, OUTPUTS_BEFORE_STATE,
+    OUTPUTS_ONCE, OVERTAKEN_STOPS, REFUSED_FOR_CAUSE, STATE_IS_ITS_POSITION,
+    STATE_IS_THE_COMMITTED,
 };
 
 const EXACTLY_ONCE: Scope = Scope {
@@ -40,7 +41,10 @@ const EXACTLY_ONCE: Scope = Scope {
     harm: false,
     timeouts: false,
     roll: false,
-    recovery: OnCrashRecovery::Stop,
+    recovery: [OnCrashRecovery::Stop; 2],
+    bound: None,
+    remembers: false,
+    smooth: false,
     broken: None,
 };
 const AT_LEAST_ONCE: Scope = Scope {
@@ -66,7 +70,7 @@ const RELAYOUT: Scope = Scope {
 
 /// The older volume is that of a life that comes back.
 const REPLAY: Scope = Scope {
-    recovery: OnCrashRecovery::Replay,
+    recovery: [OnCrashRecovery::Replay; 2],
     ..ZOMBIE
 };
 /// Something is left to commit behind what is replayed.
@@ -75,8 +79,28 @@ const LONGER_REPLAY: Scope = Scope {
     ..REPLAY
 };
 const ACCEPT: Scope = Scope {
-    recovery: OnCrashRecovery::Accept,
+    recovery: [OnCrashRecovery::Accept; 2],
     ..ZOMBIE
+};
+/// One life goes on behind what it lacks, and the other is to come by the log to where that is.
+const HISTORIES: Scope = Scope {
+    records: 3,
+    smooth: true,
+    recovery: [OnCrashRecovery::Accept, OnCrashRecovery::Replay],
+    ..ZOMBIE
+};
+const BOUND: Scope = Scope {
+    bound: Some(0),
+    ..ACCEPT
+};
+const REMEMBERS: Scope = Scope {
+    remembers: true,
+    ..REPLAY
+};
+const OLD_ASSIGNMENT: Scope = Scope {
+    zombie: true,
+    records: 1,
+    ..RELAYOUT
 };
 
 fn explore(scope: Scope) {
@@ -94,7 +118,10 @@ fn explore(scope: Scope) {
 #[case::a_life_that_comes_back(ZOMBIE)]
 #[case::an_older_volume_that_is_replayed(REPLAY)]
 #[case::an_older_volume_that_is_gone_behind(ACCEPT)]
-#[case::a_later_epoch(Scope { zombie: true, records: 1, ..RELAYOUT })]
+#[case::an_older_volume_that_lacks_too_much(BOUND)]
+#[case::a_process_that_was_overtaken(REMEMBERS)]
+#[case::a_life_that_comes_back_from_another_history(HISTORIES)]
+#[case::a_later_epoch(OLD_ASSIGNMENT)]
 #[case::losses(HARM)]
 fn exactly_once_every_record_counts_once(#[case] scope: Scope) {
     explore(scope);
@@ -115,6 +142,7 @@ fn at_least_once_state_is_never_lost_or_doubled(#[case] scope: Scope) {
 #[case::zombie(Scope { records: 3, starts: 4, ..ZOMBIE })]
 #[case::replay(Scope { starts: 4, ..REPLAY })]
 #[case::accept(Scope { starts: 4, ..ACCEPT })]
+#[case::histories(Scope { smooth: false, ..HISTORIES })]
 #[case::at_least_once(Scope { records: 4, starts: 5, zombie: true, relayout: true, harm: true, roll: true, ..AT_LEAST_ONCE })]
 #[ignore = "the long form"]
 fn at_length(#[case] scope: Scope) {
@@ -130,6 +158,8 @@ fn at_length(#[case] scope: Scope) {
 #[case(RELAYOUT, Broken::RecordsOfAnotherLife, STATE_IS_ITS_POSITION)]
 #[case(ZOMBIE, Broken::ReceiptByNumber, OUTPUTS_ONCE)]
 #[case(HARM, Broken::OffsetNotCompared, BROKER_DECIDES)]
+#[case(HARM, Broken::NoReceiptNeeded, OUTPUTS_ONCE)]
+#[case(OLD_ASSIGNMENT, Broken::OldAssignmentRuns, OUTPUTS_ONCE)]
 #[case(EXACTLY_ONCE, Broken::DoneWithoutReceipt, STATE_IS_THE_COMMITTED)]
 #[case(ZOMBIE, Broken::ReadBeforeTakeOver, OUTPUTS_ONCE)]
 #[case(ZOMBIE, Broken::NoTakeOver, OUTPUTS_ONCE)]
@@ -144,6 +174,9 @@ fn at_length(#[case] scope: Scope) {
 #[case(LONGER_REPLAY, Broken::FormerRecordsKept, STATE_IS_ITS_POSITION)]
 #[case(REPLAY, Broken::AcceptedUnasked, STATE_IS_ITS_POSITION)]
 #[case(ACCEPT, Broken::AcceptedFromTheStore, BROKER_DECIDES)]
+#[case(HISTORIES, Broken::HistoryNotCompared, BROKER_DECIDES)]
+#[case(BOUND, Broken::GapNotBounded, GAP_BOUNDED)]
+#[case(REMEMBERS, Broken::OvertakenForgotten, OVERTAKEN_STOPS)]
 #[case(AT_LEAST_ONCE, Broken::OffsetBeforeSync, OFFSET_AFTER_STATE)]
 #[case(AT_LEAST_ONCE, Broken::OutputsNotAwaited, OUTPUTS_BEFORE_STATE)]
 fn a_broken_rule_is_noticed(

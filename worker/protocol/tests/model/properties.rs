@@ -5,7 +5,7 @@ use turbine_protocol::start::Guarantee;
 
 use crate::checked::Scope;
 use crate::volume::{Files, Volume, state_of_first};
-use crate::world::{MAIN, Phase, Step, World};
+use crate::world::{MAIN, Node, Phase, Recovery, Step, World};
 
 pub(crate) const STATE_IS_ITS_POSITION: &str =
     "state is what a fold of the records before its position gives, running or after any crash";
@@ -20,6 +20,9 @@ pub(crate) const STATE_IS_THE_COMMITTED: &str =
 pub(crate) const OUTPUTS_BEFORE_STATE: &str = "state that is durable has its outputs";
 pub(crate) const OFFSET_AFTER_STATE: &str =
     "the group's offset never runs ahead of the durable state";
+pub(crate) const GAP_BOUNDED: &str = "nobody goes on over a gap that is larger than was allowed";
+pub(crate) const OVERTAKEN_STOPS: &str =
+    "a process that finds itself overtaken does not take its task back";
 
 pub(crate) fn all(guarantee: Guarantee) -> Vec<Property<Scope>> {
     let mut all = vec![
@@ -32,14 +35,21 @@ pub(crate) fn all(guarantee: Guarantee) -> Vec<Property<Scope>> {
         }),
     ];
     all.extend(match guarantee {
-        Guarantee::ExactlyOnce => [
+        Guarantee::ExactlyOnce => vec![
             Property::always(OUTPUTS_ONCE, |_: &Scope, world: &World| {
                 world.outputs_are_the_first(world.broker.truth)
             }),
             Property::always(BROKER_DECIDES, |_: &Scope, world: &World| !world.disagreed),
             Property::always(STATE_IS_THE_COMMITTED, state_is_the_committed),
+            Property::always(GAP_BOUNDED, |scope: &Scope, world: &World| {
+                let within = |gap| scope.bound.is_none_or(|bound| gap <= bound);
+                recovering(world).all(|(_, recovery)| within(recovery.older.gap()))
+            }),
+            Property::always(OVERTAKEN_STOPS, |_: &Scope, world: &World| {
+                recovering(world).all(|(node, _)| !node.has_run)
+            }),
         ],
-        Guarantee::AtLeastOnce => [
+        Guarantee::AtLeastOnce => vec![
             Property::always(OUTPUTS_BEFORE_STATE, outputs_before_state),
             Property::always(OFFSET_AFTER_STATE, offset_after_state),
             Property::sometimes("a task is started again", |_: &Scope, world: &World| {
@@ -57,6 +67,14 @@ fn is_folded(files: Files) -> bool {
 fn volumes(world: &World) -> impl Iterator<Item = &Volume> {
     let nodes = world.nodes.iter().flatten();
     nodes.filter_map(|node| node.volume.as_ref())
+}
+
+fn recovering(world: &World) -> impl Iterator<Item = (&Node, &Recovery)> {
+    let nodes = world.nodes.iter().flatten();
+    nodes.filter_map(|node| match &node.phase {
+        Phase::Recovering(recovery) => Some((node, recovery)),
+        _ => None,
+    })
 }
 
 fn state_is_its_position(_: &Scope, world: &World) -> bool {

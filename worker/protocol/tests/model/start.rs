@@ -2,17 +2,24 @@
 
 use turbine_protocol::journal::RecordKind;
 use turbine_protocol::start::{
-    BrokerEvidence, Guarantee, OnCrashRecovery, OnForeign, PreparedFate, Recovery, StartDecision,
-    StartFrom, StartInputs, StartRefusal, StoreEvidence, StoreProgress, decide,
+    BrokerEvidence, Guarantee, OnCrashRecovery, OnForeign, OnRetentionGap, PreparedFate, Recovery,
+    StartDecision, StartFrom, StartInputs, StartRefusal, StoreEvidence, StoreProgress, decide,
 };
-use turbine_protocol::{CommittedReceipt, Fault, LogBounds};
+use turbine_protocol::{CommittedReceipt, Fault, History, LayoutEpoch, LogBounds};
 
 use crate::guard::Broken;
 use crate::names::{identity, marker};
-use crate::volume::{Files, Found, HISTORY, Interval, Reach, State, Volume, key_of, numbered};
-use crate::world::{Phase, Recovery as Recovering, Run, World, at, fresh};
+use crate::volume::{
+    Files, Found, Interval, Reach, State, Volume, key_of, numbered, receipt, state_of,
+};
+use crate::world::{Node, Phase, Recovery as Recovering, Run, World, at, fresh};
 
-fn progress(epoch: u8, reach: Reach, prepared: Option<Interval>) -> StoreProgress {
+fn progress(
+    epoch: u8,
+    reach: Reach,
+    history: History,
+    prepared: Option<Interval>,
+) -> StoreProgress {
     StoreProgress {
         identity: identity(epoch),
         number: numbered(reach.number),
@@ -20,8 +27,8 @@ fn progress(epoch: u8, reach: Reach, prepared: Option<Interval>) -> StoreProgres
         position: at(reach.position),
         by_transaction: reach.by_transaction,
         cleanly_stopped: false,
-        history: Some(HISTORY),
-        prepared: prepared.map(|of| Box::new(progress(of.epoch, of.reach, None))),
+        history: Some(history),
+        prepared: prepared.map(|of| Box::new(progress(of.epoch, of.reach, history, None))),
     }
 }
 
@@ -30,7 +37,8 @@ pub(crate) struct Starter {
     pub(crate) guarantee: Guarantee,
     pub(crate) broken: Option<Broken>,
     pub(crate) end: u8,
-    pub(crate) recovery: OnCrashRecovery,
+    pub(crate) recovery: [OnCrashRecovery; 2],
+    pub(crate) bound: Option<u64>,
 }
 
 impl Starter {
@@ -38,13 +46,22 @@ impl Starter {
         self.broken == Some(broken)
     }
 
-    /// Where the committed receipt has the number of something in the store, a broken start takes it for that.
+    /// What the start goes by. Where the committed receipt has the number of something in the store, a broken start takes it
+    /// for that.
     fn told(
         &self,
+        epoch: u8,
         found: Option<&Found>,
         committed: Option<CommittedReceipt>,
     ) -> Option<CommittedReceipt> {
-        let mut told = committed?;
+        let files = found.map(|found| found.files);
+        let mut told = match (committed, files) {
+            (None, Some(files)) if self.is(Broken::NoReceiptNeeded) => CommittedReceipt {
+                offset: at(files.reach.position),
+                receipt: receipt(epoch, files.reach, files.history()),
+            },
+            (committed, _) => committed?,
+        };
         let reaches = found.iter().flat_map(|found| {
             let prepared = found.prepared.map(|of| of.reach);
             prepared.into_iter().chain([found.files.reach])
@@ -62,29 +79,40 @@ impl Starter {
 
     fn decide(
         &self,
-        layout: u8,
-        epoch: u8,
-        volume: Option<&Volume>,
+        slot: usize,
+        node: &Node,
         found: Option<&Found>,
         committed: Option<CommittedReceipt>,
     ) -> StartDecision {
-        let told = self.told(found, committed);
+        let epoch = epoch_of(node.layout);
+        let told = self.told(epoch, found, committed);
+        let assigned: LayoutEpoch = i64::from(node.layout).try_into().unwrap();
+        let newest = told.map_or(assigned, |told| told.receipt.store_epoch.layout());
         let text = told.map(|told| (told.offset, told.receipt.to_string()));
         let decision = decide(&StartInputs {
             assigned: identity(epoch),
-            layout_epoch: i64::from(layout).try_into().unwrap(),
+            layout_epoch: if self.is(Broken::OldAssignmentRuns) {
+                assigned.max(newest)
+            } else {
+                assigned
+            },
             on_foreign: OnForeign::Refuse,
             guarantee: self.guarantee,
             recovery: Recovery {
-                policy: self.recovery,
-                halt_if_gap_exceeds: None,
+                policy: self.recovery[slot],
+                halt_if_gap_exceeds: self.bound.filter(|_| !self.is(Broken::GapNotBounded)),
                 deterministic: true,
-                // The worse case: nobody remembers, and whoever was overtaken takes the task back.
-                has_run: false,
+                has_run: node.has_run && !self.is(Broken::OvertakenForgotten),
             },
-            volume: volume.map(|volume| marker(volume.marker)),
+            on_retention_gap: OnRetentionGap::Stop,
+            volume: node.volume.as_ref().map(|volume| marker(volume.marker)),
             store: found.map_or(StoreEvidence::Absent, |found| {
-                StoreEvidence::Present(progress(epoch, found.files.reach, found.prepared))
+                let Found { files, prepared } = *found;
+                let history = match told.and_then(|told| told.receipt.retrace) {
+                    Some(retrace) if self.is(Broken::HistoryNotCompared) => retrace.history,
+                    _ => files.history(),
+                };
+                StoreEvidence::Present(progress(epoch, files.reach, history, prepared))
             }),
             broker: BrokerEvidence::of(text.as_ref().map(|(offset, text)| (*offset, &**text))),
             log: LogBounds::new(at(0), at(self.end)).unwrap(),
@@ -96,6 +124,7 @@ impl Starter {
                 offset: at(of.reach.position),
                 prepared: PreparedFate::Apply,
                 notice: None,
+                gap: None,
             },
             (StartDecision::Refuse(StartRefusal::StateMissing { offset, .. }), _)
                 if self.is(Broken::EmptyForLost) =>
@@ -104,6 +133,7 @@ impl Starter {
                     offset,
                     origin: turbine_protocol::start::FreshOrigin::CommittedOffset,
                     discard_store: false,
+                    gap: None,
                 }
             }
             (decision, _) => decision,
@@ -119,12 +149,9 @@ impl Starter {
         }
         let committed = world.broker.committed;
         let early = self.is(Broken::ReadBeforeTakeOver).then_some(committed);
-        let epoch = epoch_of(node.layout);
         // What a dead life left pending is ended by taking over; until then there is no answer.
-        let decision = (!world.broker.pending()).then(|| {
-            let volume = node.volume.as_ref();
-            self.decide(node.layout, epoch, volume, found.as_ref(), committed)
-        });
+        let decision =
+            (!world.broker.pending()).then(|| self.decide(slot, node, found.as_ref(), committed));
         node.phase = match decision {
             Some(StartDecision::Refuse(refusal)) => Phase::Refused(refusal.reason()),
             None | Some(_) => Phase::Checked(early),
@@ -166,9 +193,7 @@ impl Starter {
             return None;
         }
         let committed = early.unwrap_or(broker.committed);
-        let epoch = epoch_of(node.layout);
-        let volume = node.volume.as_ref();
-        let decision = self.decide(node.layout, epoch, volume, found.as_ref(), committed);
+        let decision = self.decide(slot, node, found.as_ref(), committed);
         match decision {
             StartDecision::Refuse(refusal) => node.phase = Phase::Refused(refusal.reason()),
             StartDecision::Accept(older) | StartDecision::Replay(older) => {
@@ -182,6 +207,7 @@ impl Starter {
             StartDecision::Fresh { offset, .. } => {
                 let position = u8::try_from(offset.get()).unwrap();
                 let files = fresh(position, State::default());
+                let epoch = epoch_of(node.layout);
                 node.volume = Some(Volume::new(node.layout, epoch, node.layout, files));
                 node.phase = Phase::Running(Run::new(self.guarantee, fence, files));
             }
@@ -293,8 +319,10 @@ impl Starter {
             volume.rebase(files);
         }
         *phase = Phase::Running(Run::new(self.guarantee, recovery.fence, files));
+        let committed = recovery.older.committed;
+        let whole = !recovery.replays || files.state == state_of(committed);
         // Another life may have taken the id since; then this one cannot commit.
-        world.disagreed |= !agrees(files, Some(recovery.older.committed));
+        world.disagreed |= !agrees(files, Some(committed)) || !whole;
         Some(())
     }
 

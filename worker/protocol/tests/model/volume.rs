@@ -64,6 +64,13 @@ pub(crate) fn state_of_first(count: u8, missing: u16) -> State {
     state
 }
 
+/// The state that was committed with a receipt, computed in the same way.
+pub(crate) fn state_of(committed: CommittedReceipt) -> State {
+    let position = u8::try_from(committed.offset.get()).unwrap();
+    let History(history) = committed.receipt.retrace.unwrap().history;
+    state_of_first(position, u16::try_from(history - 1).unwrap())
+}
+
 /// How far a state reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Reach {
@@ -89,6 +96,7 @@ impl Interval {
         before: State,
         after: State,
         by_transaction: bool,
+        history: History,
     ) -> Self {
         let changes = [0, 1].map(|key| (before[key] != after[key]).then_some(after[key]));
         let keys = [[0_u8], [1]];
@@ -112,7 +120,7 @@ impl Interval {
                 next: i64::from(position).try_into().unwrap(),
             }],
             frontier: Frontier(Some(i64::from(position))),
-            clocks: b"",
+            clocks: &history.0.to_be_bytes(),
             changes: &changed,
         }
         .checksum()
@@ -135,7 +143,7 @@ pub(crate) fn numbered(number: u8) -> EntryNumber {
 }
 
 /// The receipt of what a store of this epoch reaches.
-pub(crate) fn receipt(epoch: u8, reach: Reach) -> Receipt {
+pub(crate) fn receipt(epoch: u8, reach: Reach, history: History) -> Receipt {
     Receipt {
         lineage: lineage(),
         store_epoch: i64::from(epoch).try_into().unwrap(),
@@ -143,15 +151,12 @@ pub(crate) fn receipt(epoch: u8, reach: Reach) -> Receipt {
         checksum: reach.checksum,
         frontier: Frontier(Some(i64::from(reach.position))),
         retrace: Some(Retrace {
-            history: HISTORY,
+            history,
             rows: reach.position.into(),
             closed: HandedOut::All,
         }),
     }
 }
-
-/// Built-in computations by rules that nobody changes: one history.
-pub(crate) const HISTORY: History = History(1);
 
 /// A record of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -195,6 +200,11 @@ pub(crate) struct Found {
 }
 
 impl Files {
+    /// Built-in computations by rules that nobody changes: a history ends only where a task goes on behind what it lacks.
+    pub(crate) fn history(&self) -> History {
+        History(1 + u64::from(self.missing))
+    }
+
     /// Whether it is what a fold of the records before its position gives.
     pub(crate) fn is_folded(&self) -> bool {
         self.state == state_of_first(self.reach.position, self.missing)
@@ -334,6 +344,6 @@ impl Volume {
         prepared
             .into_iter()
             .chain([found.files.reach])
-            .any(|reach| receipt(self.epoch, reach) == committed.receipt)
+            .any(|reach| receipt(self.epoch, reach, found.files.history()) == committed.receipt)
     }
 }

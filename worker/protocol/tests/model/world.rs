@@ -83,6 +83,8 @@ pub(crate) struct Node {
     pub(crate) layout: u8,
     /// The other life has committed since the two parted.
     pub(crate) other_committed: bool,
+    /// Its process has run the task before, and remembers.
+    pub(crate) has_run: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -171,6 +173,7 @@ impl Run {
             before,
             after,
             by_transaction,
+            self.done.history(),
         )
     }
 
@@ -187,7 +190,7 @@ impl Run {
         Sent {
             committed: CommittedReceipt {
                 offset: at(reach.position),
-                receipt: receipt(epoch, reach),
+                receipt: receipt(epoch, reach, self.done.history()),
             },
             by,
             position: reach.position,
@@ -259,6 +262,14 @@ impl World {
             _ => false,
         };
         node.other_committed && !has
+    }
+
+    /// What was committed last does not come from the task's own volume by the log alone.
+    pub(crate) fn of_another_history(&self, slot: usize) -> bool {
+        let own = self.nodes[slot].as_ref().and_then(|of| of.volume.as_ref());
+        let last = self.broker.unsettled.or(self.broker.committed);
+        let committed = last.and_then(|last| last.receipt.retrace);
+        own.is_some_and(|own| committed.is_some_and(|of| of.history != own.files.history()))
     }
 
     /// The next act of a commit, exactly once. None if it cannot end so.

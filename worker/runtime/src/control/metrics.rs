@@ -203,7 +203,7 @@ families! {
     checkpoint_restores: Family<TaskLabels, Count> = "turbine_checkpoint_restores", "Stores that were brought back from a checkpoint";
     checkpoint_restored: Family<TaskLabels, Level> = "turbine_checkpoint_restored_percent", "How much of a checkpoint is brought back; 100 when it is, 0 if none was needed";
     replayed: Family<TaskLabels, Count> = "turbine_replayed_records", "Records that an older store lacked and that were read again, without results";
-    missing: Family<TaskLabels, Level> = "turbine_state_missing_offsets", "Offsets that the state lacks since the task went on behind them (onCrashRecovery: accept)";
+    missing: Family<TaskLabels, Level> = "turbine_state_missing_offsets", "Offsets that the state lacks since the task went on behind them (onCrashRecovery: accept, onRetentionGap: accept)";
     damaged_stores: Family<TaskLabels, Count> = "turbine_state_damaged_stores", "Damaged stores that were moved aside for a checkpoint";
     evicted: Family<TaskLabels, Count> = "turbine_state_evicted_panes", "Panes that left memory for want of room; they are read again when needed";
     live_bytes: Family<TaskLabels, Level> = "turbine_state_live_bytes", "Memory of the panes that are in it, estimated";

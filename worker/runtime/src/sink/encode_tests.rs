@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use turbine_crds::app::{
-    IdlePolicy, OnCrashRecovery, OnError, OnNullKey, ProcessingGuarantee, TimeUnit,
+    IdlePolicy, OnCrashRecovery, OnError, OnNullKey, OnRetentionGap, ProcessingGuarantee, TimeUnit,
 };
 use turbine_crds::compiled::{
     CompiledAggregate, CompiledColumn, CompiledEventTime, CompiledOutput, CompiledPartitionKey,
@@ -33,6 +33,7 @@ fn subscription(message_key: Option<&str>) -> CompiledSubscription {
         out_of_orderness_ms: 0,
         max_future_ms: 0,
         start_from: CompiledStart::Earliest,
+        on_retention_gap: OnRetentionGap::Stop,
         on_error: OnError::Fail,
         dlq: None,
         idle_timeout_ms: 0,

@@ -13,6 +13,7 @@ use super::find::{Found, find_state};
 use super::life::{Life, Parts};
 use super::placement::{count_changed, declared, placement};
 use super::receipt::{clocks_of, fresh_history, receipt_of, rules};
+use super::recover::tell_missing;
 use super::rights::{check_rights, dead_letter_topic};
 use super::setup::TaskSetup;
 use super::spec::{SpecFault, pipeline_spec};
@@ -61,6 +62,7 @@ pub(super) fn begin<'a>(
         log_end,
         recovery,
         branched,
+        gap,
     } = find_state(
         setup,
         cell,
@@ -83,7 +85,10 @@ pub(super) fn begin<'a>(
         // A new store's first act: from here on a lost volume is noticed. One that was stopped in
         // order may have outlived its receipt, and must not commit more without one.
         let first = CommittedReceipt {
-            offset: start,
+            // Where the store stands: in front of a gap that it does not know of before it commits.
+            offset: (store.progress().positions.iter())
+                .find(|at| at.partition == partition)
+                .map_or(start, |at| at.next),
             receipt: receipt_of(store.progress(), store.identity())?,
         };
         let wait = setup.limits.broker_wait;
@@ -117,6 +122,14 @@ pub(super) fn begin<'a>(
     let mut pipeline = restore(setup, spec, &*store, cell)?;
     if branched {
         pipeline.begin_history(fresh_history());
+    }
+    if let Some(gap) = gap {
+        tracing::warn!(
+            task = %cell.task(), from = %gap.from, to = %gap.to, offsets = gap.count(),
+            "retention removed records before they were read; the task goes on behind them, and the state of windows that are \
+             open lacks them (`input.onRetentionGap: accept`)"
+        );
+        tell_missing(cell, metrics, gap);
     }
     let encoders = subscription
         .windows

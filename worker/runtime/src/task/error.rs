@@ -108,6 +108,11 @@ pub enum TaskError {
     /// The broker.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
+    /// Retention was faster, where that is accepted.
+    #[error(
+        "{0}; the task starts again, at the first record that is there (`input.onRetentionGap: accept`)"
+    )]
+    Outrun(KafkaError),
     /// The volume.
     #[error(transparent)]
     State(#[from] StateError),
@@ -230,7 +235,7 @@ impl Fault for TaskError {
             | Self::NoDeadLetterTopic { .. } => Category::User,
             Self::CountDiffers { .. } | Self::TopicGrown(_) => Category::Kafka,
             Self::OtherTopic { .. } => Category::User,
-            Self::Result(error) | Self::Kafka(error) => error.category(),
+            Self::Result(error) | Self::Kafka(error) | Self::Outrun(error) => error.category(),
             Self::CountUnknown { source, .. } => source.category(),
             Self::State(error) => error.category(),
             Self::Checkpoint(error) => error.category(),
@@ -257,7 +262,7 @@ impl Fault for TaskError {
             Self::Memory(_) => "MemoryTooSmall",
             Self::CountDiffers { .. } => "PartitionCountChanged",
             Self::OtherTopic { .. } => "StateOfOtherTopic",
-            Self::Kafka(error) => error.reason(),
+            Self::Kafka(error) | Self::Outrun(error) => error.reason(),
             Self::State(error)
             | Self::Batch(PipelineError::Store(error))
             | Self::Restore(RestoreError::Store(error)) => error.reason(),
@@ -283,7 +288,8 @@ impl Fault for TaskError {
             | Self::Restore(RestoreError::Store(error)) => error.passes_by_itself(),
             Self::Checkpoint(error) => error.passes_by_itself(),
             Self::Refused(error) => error.passes_by_itself(),
-            Self::CountUnknown { .. } => true,
+            // The start says what is there.
+            Self::CountUnknown { .. } | Self::Outrun(_) => true,
             // What made it panic may have been passing; the supervisor counts.
             Self::Panicked { .. } => true,
             Self::BadRecord { .. }

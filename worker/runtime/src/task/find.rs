@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use turbine_crds::compiled::CompiledStart;
 use turbine_kafka::KafkaError;
 use turbine_protocol::start::{
-    BrokerEvidence, Guarantee, Notice, OlderStore, PreparedFate, Recovery, StartDecision,
+    BrokerEvidence, Gap, Guarantee, Notice, OlderStore, PreparedFate, Recovery, StartDecision,
     StartFrom, StartInputs, StartRefusal, StoreEvidence, decide,
 };
 use turbine_protocol::{Offset, Position, TopicName, VolumeMarker};
@@ -53,6 +53,7 @@ fn evidence(
         on_foreign: setup.on_foreign,
         guarantee: setup.guarantee(),
         recovery,
+        on_retention_gap: setup.on_retention_gap(),
         volume: setup.volume.marker()?,
         broker: BrokerEvidence::of(
             committed
@@ -101,8 +102,10 @@ pub(super) struct Found {
     pub(super) log_end: Offset,
     /// What is to be done with the store first.
     pub(super) recovery: Option<Recovering>,
-    /// What it commits has numbers that were given before.
+    /// What it commits is not what the log gives from what was committed before, or has numbers that were given before.
     pub(super) branched: bool,
+    /// What it goes on without.
+    pub(super) gap: Option<Gap>,
 }
 
 /// The task's state, where it reads on, and where the log ends now. `take_over` ends what other lives of this task may be
@@ -155,6 +158,7 @@ pub(super) fn find_state(
         log_end,
         recovery: None,
         branched: false,
+        gap: None,
     };
     match (decision, found) {
         (StartDecision::Refuse(refusal), _) => Err(refusal.into()),
@@ -177,6 +181,7 @@ pub(super) fn find_state(
                 offset,
                 prepared,
                 notice,
+                gap,
             },
             FoundStore::Ours(mut store),
         ) => {
@@ -186,7 +191,7 @@ pub(super) fn find_state(
                 PreparedFate::Apply => store.apply_prepared()?,
                 PreparedFate::Cancel => store.cancel_prepared()?,
             }
-            let mut branched = false;
+            let mut branched = gap.is_some();
             match notice {
                 Some(Notice::OlderStore {
                     store: position,
@@ -201,6 +206,14 @@ pub(super) fn find_state(
                     store.branch()?;
                     branched = true;
                 }
+                Some(Notice::OffsetOverwritten {
+                    store: position,
+                    group,
+                }) => tracing::warn!(
+                    task = %cell.task(), store = %position, %group,
+                    "somebody set the group's offset, and the store stands elsewhere: the store counts, and its next commit \
+                     overwrites what was set"
+                ),
                 Some(Notice::ReceiptExpired) => tracing::warn!(
                     task = %cell.task(), %offset,
                     "the group's offset is gone; the store was stopped cleanly and goes on"
@@ -210,6 +223,7 @@ pub(super) fn find_state(
             mark(setup)?;
             Ok(Found {
                 branched,
+                gap,
                 ..begun(store, offset)
             })
         }
@@ -236,6 +250,7 @@ pub(super) fn find_state(
             StartDecision::Fresh {
                 offset,
                 discard_store,
+                gap,
                 ..
             },
             found,
@@ -253,7 +268,10 @@ pub(super) fn find_state(
                 next: offset,
             };
             let store = setup.volume.create_store(&identity, &[at])?;
-            Ok(begun(Box::new(store), offset))
+            Ok(Found {
+                gap,
+                ..begun(Box::new(store), offset)
+            })
         }
     }
 }

@@ -8,6 +8,7 @@ use turbine_engine::{PaneOwners, Pipeline};
 use turbine_kafka::{
     KafkaError, OutputBatch, OutputProducer, OutputTopic, PartitionReader, Transactions,
 };
+use turbine_protocol::start::OnRetentionGap;
 use turbine_protocol::{Fault, Offset, TopicName};
 use turbine_state::TaskState;
 
@@ -370,7 +371,11 @@ impl<'a> Life<'a> {
                 "the last commit failed as well; it is done again from the last one that held"
             );
         }
-        error.into()
+        let outrun = matches!(error, KafkaError::OffsetOutOfRange { .. });
+        match self.setup.on_retention_gap() {
+            OnRetentionGap::Accept if outrun => TaskError::Outrun(error),
+            OnRetentionGap::Accept | OnRetentionGap::Stop => error.into(),
+        }
     }
 
     /// Shows where the task stands; once per batch.

@@ -1,7 +1,7 @@
 //! A store that is older than what was committed exactly once: what it lacks is read again without results, or gone behind.
 
 use turbine_crds::control::{MissingRecords, TaskState as Phase};
-use turbine_protocol::start::{NotRecovered, OlderStore, Settled, StartRefusal};
+use turbine_protocol::start::{Gap, NotRecovered, OlderStore, Settled, StartRefusal};
 use turbine_protocol::{Frontier, Offset, Position};
 use turbine_state::Progress;
 
@@ -11,7 +11,8 @@ use super::life::Life;
 use super::receipt::{fresh_history, handed_out, stored};
 use super::stop::StopSignal;
 use crate::commit::{Saved, ranges};
-use crate::control::status::Step;
+use crate::control::metrics::TaskMetrics;
+use crate::control::status::{Step, TaskCell};
 
 /// What has to be done with an older store before the task runs.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,19 @@ pub(super) enum Recovered {
     Whole,
     /// The task was told to stop before that. The next start begins again.
     Stopped,
+}
+
+/// Says what the state lacks, for as long as the process runs.
+pub(super) fn tell_missing(cell: &TaskCell, metrics: &TaskMetrics, gap: Gap) {
+    let missing = MissingRecords {
+        from: gap.from.get(),
+        to: gap.to.get(),
+        count: gap.count(),
+    };
+    metrics
+        .missing
+        .set(i64::try_from(missing.count).unwrap_or(i64::MAX));
+    cell.update(|status| status.missing = Some(missing));
 }
 
 impl Life<'_> {
@@ -153,14 +167,7 @@ impl Life<'_> {
             "the store is older than what was committed; the task goes on behind it, and the state of windows that are open \
              lacks the records between (`onCrashRecovery: accept`)"
         );
-        let missing = MissingRecords {
-            from: from.get(),
-            to: to.get(),
-            count: older.gap(),
-        };
-        let level = i64::try_from(missing.count).unwrap_or(i64::MAX);
-        self.metrics.missing.set(level);
-        self.cell.update(|status| status.missing = Some(missing));
+        tell_missing(self.cell, self.metrics, Gap { from, to });
         Ok(())
     }
 

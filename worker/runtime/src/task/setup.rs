@@ -1,10 +1,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use turbine_crds::app::{OnCrashRecovery as Asked, ProcessingGuarantee};
+use turbine_crds::app::{
+    OnCrashRecovery as Asked, OnRetentionGap as AskedOfGaps, ProcessingGuarantee,
+};
 use turbine_crds::compiled::{CompiledPartitionKey, CompiledSubscription};
 use turbine_kafka::{Admin, KafkaSettings, QueueBudget, Transactions};
-use turbine_protocol::start::{Guarantee, OnCrashRecovery, OnForeign, Recovery};
+use turbine_protocol::start::{Guarantee, OnCrashRecovery, OnForeign, OnRetentionGap, Recovery};
 use turbine_protocol::{
     AppId, GroupId, LayoutEpoch, Lineage, StoreIdentity, TopicName, TransactionalId,
 };
@@ -118,6 +120,15 @@ impl TaskSetup {
             // Windows are all there is to compute.
             deterministic: written_by == Some(rules(&self.subscription)),
             has_run,
+        }
+    }
+
+    /// What the task does where retention removed what it was to read.
+    #[must_use]
+    pub fn on_retention_gap(&self) -> OnRetentionGap {
+        match self.subscription.on_retention_gap {
+            AskedOfGaps::Stop => OnRetentionGap::Stop,
+            AskedOfGaps::Accept => OnRetentionGap::Accept,
         }
     }
 
