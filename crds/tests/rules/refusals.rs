@@ -255,6 +255,7 @@ fn input(
 #[case::name(&[("name", json!("groesse der"))], "name", "(it has 11 characters)", Both)]
 #[case::commit_soon(&[("commitInterval", json!("9ms"))], "commitInterval", "use 10ms to 1h", Both)]
 #[case::commit_late(&[("commitInterval", json!("1h1ms"))], "commitInterval", "use 10ms to 1h", Both)]
+#[case::long_transaction(&[("processingGuarantee", json!("exactlyOnce")), ("commitInterval", json!("30001ms"))], "commitInterval", "`30001ms` is longer than a transaction may stay open", Both)]
 #[case::negative_gap(&[("haltIfGapExceeds", json!(-1))], "haltIfGapExceeds", "0 offsets or more", Bound)]
 #[case::output_is_input(&[("output.topic", json!("events"))], "output.topic", "is the input as well", Both)]
 #[case::dlq_is_input(&[("input.onError", json!("dlq")), ("input.dlq", json!("events"))], "input.dlq", "would be read for ever", Both)]
@@ -291,6 +292,18 @@ fn subscription(
         words,
         seen,
     );
+}
+
+#[rstest]
+#[case::as_long_as_a_transaction("exactlyOnce", "30s")]
+#[case::without_a_transaction("atLeastOnce", "1h")]
+fn a_commit_interval_is_taken(#[case] guarantee: &str, #[case] interval: &str) {
+    let app = with(&[
+        ("spec.subscriptions.0.processingGuarantee", json!(guarantee)),
+        ("spec.subscriptions.0.commitInterval", json!(interval)),
+    ]);
+    assert_eq!(by_rust(&app), []);
+    assert_eq!(by_cel(&app, None), []);
 }
 
 #[rstest]
