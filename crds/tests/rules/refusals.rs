@@ -589,6 +589,43 @@ fn checkpoint_stores(#[case] field: &str, #[case] value: Value, #[case] words: &
 }
 
 #[rstest]
+#[case::both(json!({"s3": {"bucket": "state"}, "folder": "/mnt/checkpoints"}))]
+#[case::neither(json!({}))]
+fn checkpoints_have_one_store(#[case] store: Value) {
+    let path = "spec.state.checkpoints.store";
+    check(&[(path, store)], path, "one of the two", Both);
+}
+
+#[rstest]
+#[case::relative("checkpoints")]
+#[case::root("/")]
+#[case::trailing_slash("/mnt/")]
+#[case::two_slashes("/mnt//checkpoints")]
+#[case::upwards("/mnt/../var/lib/turbine")]
+#[case::hidden("/mnt/.checkpoints")]
+#[case::space("/mnt/check points")]
+#[case::state("/var/lib/turbine")]
+#[case::in_state("/var/lib/turbine/checkpoints")]
+fn checkpoint_folders(#[case] folder: &str) {
+    let path = "spec.state.checkpoints.store.folder";
+    check(
+        &[("spec.state.checkpoints.store", json!({ "folder": folder }))],
+        path,
+        "is not a folder for checkpoints",
+        Both,
+    );
+}
+
+#[rstest]
+#[case("/mnt/checkpoints-1/v1.2")]
+#[case("/var/lib/turbine-checkpoints")]
+fn checkpoint_folders_that_are_taken(#[case] folder: &str) {
+    let app = with(&[("spec.state.checkpoints.store", json!({ "folder": folder }))]);
+    assert_eq!(by_rust(&app), []);
+    assert_eq!(by_cel(&app, None), []);
+}
+
+#[rstest]
 #[case("bucket", json!("my.state-2"))]
 #[case("region", json!("eu-central-1"))]
 #[case("endpoint", json!("https://minio.storage:9000"))]

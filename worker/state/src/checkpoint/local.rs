@@ -1,4 +1,4 @@
-//! Checkpoints in a folder of this machine, as links to the store's files where that can be.
+//! Checkpoints in a folder of this machine: on the stores' own volume as links to their files where that can be, else as copies.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
+use turbine_protocol::AppId;
 
 use super::error::CheckpointError;
 use super::manifest::{Checksum, is_table};
@@ -21,11 +22,39 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct LocalFolder {
     root: PathBuf,
+    /// The folder of another volume, which is never made here: if its mount is missing, what would be made in its place is
+    /// not that volume, and what is not in it may well be there.
+    other_volume: Option<PathBuf>,
 }
 
 impl LocalFolder {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self {
+            root,
+            other_volume: None,
+        }
+    }
+
+    /// The checkpoints of an app in a folder of another volume.
+    pub(crate) fn elsewhere(folder: &Path, app: &AppId) -> Self {
+        Self {
+            root: folder.join(app.as_str()),
+            other_volume: Some(folder.to_owned()),
+        }
+    }
+
+    /// A copy that shares its bytes with the store is none on another volume.
+    fn links(&self) -> bool {
+        self.other_volume.is_none()
+    }
+
+    fn there(&self) -> Result<(), CheckpointError> {
+        match &self.other_volume {
+            Some(folder) if !folder.is_dir() => Err(CheckpointError::NoFolder {
+                place: folder.display().to_string(),
+            }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn in_folder<T>(
@@ -34,6 +63,7 @@ impl LocalFolder {
         path: &Path,
         work: impl FnOnce() -> io::Result<T>,
     ) -> Result<T, CheckpointError> {
+        self.there()?;
         let made = || -> io::Result<T> {
             let folder = path.parent().unwrap_or(&self.root);
             if !folder.is_dir() {
@@ -49,6 +79,7 @@ impl LocalFolder {
 #[async_trait]
 impl Place for LocalFolder {
     async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, CheckpointError> {
+        self.there()?;
         let folder = self.root.join(folder);
         let read = || -> io::Result<Vec<(String, u64)>> {
             let entries = match fs::read_dir(&folder) {
@@ -74,6 +105,7 @@ impl Place for LocalFolder {
     }
 
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, CheckpointError> {
+        self.there()?;
         let path = self.root.join(path);
         match fs::read(&path) {
             Ok(content) => Ok(Some(content)),
@@ -94,7 +126,7 @@ impl Place for LocalFolder {
             File::open(from)?.sync_all()?;
             let unfinished = unfinished(&path);
             remove(&unfinished)?;
-            if fs::hard_link(from, &unfinished).is_err() {
+            if !self.links() || fs::hard_link(from, &unfinished).is_err() {
                 copy(from, &unfinished)?;
             }
             // Replaces what a broken disk may have left under the name.
@@ -121,9 +153,10 @@ impl Place for LocalFolder {
         to: &Path,
         meter: &Meter,
     ) -> Result<Option<Fetched>, CheckpointError> {
+        self.there()?;
         let path = self.root.join(path);
         let work = || -> io::Result<Fetched> {
-            let linked = is_table(to) && fs::hard_link(&path, to).is_ok();
+            let linked = self.links() && is_table(to) && fs::hard_link(&path, to).is_ok();
             if !linked {
                 copy(&path, to)?;
             }
@@ -137,6 +170,7 @@ impl Place for LocalFolder {
     }
 
     async fn remove(&self, folder: &str, names: &[String]) -> Result<(), CheckpointError> {
+        self.there()?;
         let folder = self.root.join(folder);
         let work = || -> io::Result<()> {
             for name in names {
