@@ -3,15 +3,15 @@
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::app::{
-    AggregateSpec, CheckpointsSpec, IdlePolicy, InputSpec, KafkaSpec, LogEdge, LogFormat, LogLevel,
-    OnDelete, OnError, OnNullKey, OnRecreate, PartitionKeySpec, ProcessingGuarantee, StartFrom,
-    SubscriptionSpec, TimeUnit, TurbineApp, WindowSpec,
+    AggregateSpec, CheckpointStoreSpec, CheckpointsSpec, IdlePolicy, InputSpec, KafkaSpec, LogEdge,
+    LogFormat, LogLevel, OnDelete, OnError, OnNullKey, OnRecreate, PartitionKeySpec,
+    ProcessingGuarantee, StartFrom, SubscriptionSpec, TimeUnit, TurbineApp, WindowSpec,
 };
 use crate::compiled::{
-    AggregateFunction, CompiledAggregate, CompiledApp, CompiledCheckpoints, CompiledColumn,
-    CompiledEventTime, CompiledKafka, CompiledOutput, CompiledPartitionKey, CompiledS3,
-    CompiledStart, CompiledSubscription, CompiledTls, CompiledTopics, CompiledWindow,
-    KafkaSecretFile,
+    AggregateFunction, CompiledAggregate, CompiledApp, CompiledCheckpointStore,
+    CompiledCheckpoints, CompiledColumn, CompiledEventTime, CompiledKafka, CompiledOutput,
+    CompiledPartitionKey, CompiledS3, CompiledStart, CompiledSubscription, CompiledTls,
+    CompiledTopics, CompiledWindow, KafkaSecretFile,
 };
 use crate::defaults;
 use crate::quantity::Quantity;
@@ -107,7 +107,7 @@ pub(crate) fn validated(
             .checkpoints
             .as_ref()
             .and_then(|checkpoints| checkpoints.store.as_ref())
-            .and_then(|store| store.s3.credentials_secret.clone()),
+            .and_then(|store| store.s3.as_ref()?.credentials_secret.clone()),
     })
 }
 
@@ -134,15 +134,26 @@ fn checkpoints(spec: Option<&CheckpointsSpec>) -> Compiled<CompiledCheckpoints> 
     Ok(CompiledCheckpoints {
         interval_ms: millis(&format!("{path}.interval"), spec.interval.as_ref())?,
         retain,
-        s3: spec.store.map(|store| CompiledS3 {
-            credentials: store.s3.credentials_secret.is_some(),
-            bucket: store.s3.bucket,
-            region: store.s3.region.unwrap_or_default(),
-            path_style: store.s3.path_style.unwrap_or_default(),
-            endpoint: store.s3.endpoint,
-            prefix: store.s3.prefix.unwrap_or_default(),
-        }),
+        store: spec.store.map(checkpoint_store).transpose()?,
     })
+}
+
+fn checkpoint_store(store: CheckpointStoreSpec) -> Compiled<CompiledCheckpointStore> {
+    match (store.s3, store.folder) {
+        (Some(s3), None) => Ok(CompiledCheckpointStore::S3(CompiledS3 {
+            credentials: s3.credentials_secret.is_some(),
+            bucket: s3.bucket,
+            region: s3.region.unwrap_or_default(),
+            path_style: s3.path_style.unwrap_or_default(),
+            endpoint: s3.endpoint,
+            prefix: s3.prefix.unwrap_or_default(),
+        })),
+        (None, Some(folder)) => Ok(CompiledCheckpointStore::Folder(folder)),
+        (Some(_), Some(_)) | (None, None) => Err(broken(
+            "spec.state.checkpoints.store",
+            "is neither a bucket nor a folder",
+        )),
+    }
 }
 
 fn secrets(kafka: &KafkaSpec) -> Vec<SecretFile> {

@@ -92,7 +92,17 @@ pub struct CompiledCheckpoints {
     /// Checkpoints kept per task.
     pub retain: u32,
     /// None: the worker's own volume.
-    pub s3: Option<CompiledS3>,
+    pub store: Option<CompiledCheckpointStore>,
+}
+
+/// A place of checkpoints other than the worker's own volume.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum CompiledCheckpointStore {
+    /// A bucket.
+    S3(CompiledS3),
+    /// A folder that is there already.
+    Folder(String),
 }
 
 impl Default for CompiledCheckpoints {
@@ -100,7 +110,7 @@ impl Default for CompiledCheckpoints {
         Self {
             interval_ms: 60_000,
             retain: 3,
-            s3: None,
+            store: None,
         }
     }
 }

@@ -60,8 +60,11 @@ fn fill_worker(worker: &mut WorkerSpec) {
 fn fill_checkpoints(checkpoints: &mut CheckpointsSpec) {
     default_duration(&mut checkpoints.interval, "60s");
     checkpoints.retain.get_or_insert(3);
-    if let Some(store) = &mut checkpoints.store {
-        let s3 = &mut store.s3;
+    if let Some(s3) = checkpoints
+        .store
+        .as_mut()
+        .and_then(|store| store.s3.as_mut())
+    {
         s3.region.get_or_insert_with(|| "us-east-1".to_owned());
         s3.path_style.get_or_insert(s3.endpoint.is_some());
     }

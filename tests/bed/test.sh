@@ -64,14 +64,17 @@ count() {
 }
 
 cargo_test() { cargo test "${CARGO_SELECTION[@]}" --no-fail-fast "$@"; }
-# targets FILE...: the test targets of these files as options of cargo
-targets() { local file; for file in "$@"; do [ ! -e "$file" ] || printf -- '--test\n%s\n' "$(basename "$file" .rs)"; done; }
+# targets FILE...: the test targets of these files as options of cargo; that of a folder is its main.rs
+targets() {
+  local file
+  for file in "$@"; do [ ! -e "$file" ] || printf -- '--test\n%s\n' "$(basename "${file%/main.rs}" .rs)"; done
+}
 
 compile() { build_programs && build_faults && cargo_test --no-run; }
 
 unit_tests() {
   local own status=0
-  mapfile -t own < <(targets {crds,operator}/tests/*.rs worker/*/tests/*.rs)
+  mapfile -t own < <(targets {crds,operator}/tests/{*.rs,*/main.rs} worker/*/tests/{*.rs,*/main.rs})
   cargo_test --lib --bins "${own[@]}" -- "${names[@]}" 2>&1 | tee "$logs/unit.log"
   status=${PIPESTATUS[0]}
   count "$logs/unit.log"

@@ -23,10 +23,18 @@ pub struct CheckpointsSpec {
     pub store: Option<CheckpointStoreSpec>,
 }
 
+/// `s3` or `folder`.
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[x_kube(validation = cel::one_checkpoint_store())]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CheckpointStoreSpec {
-    pub s3: S3StoreSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3StoreSpec>,
+    /// Where `podOverrides` mount a volume that every pod and node sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::FOLDER))]
+    #[x_kube(validation = cel::checkpoint_folder())]
+    pub folder: Option<String>,
 }
 
 /// A bucket of S3 or of what speaks like it.

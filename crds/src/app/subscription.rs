@@ -51,7 +51,7 @@ pub struct SubscriptionSpec {
     /// Default: atLeastOnce.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processing_guarantee: Option<ProcessingGuarantee>,
-    /// Longest time between two commits. Default: 1s.
+    /// Longest time between two commits. Default: 1s, or 100ms exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = cel::duration_in(limits::COMMIT_INTERVAL))]
     pub commit_interval: Option<DurationText>,

@@ -11,6 +11,7 @@ use turbine_protocol::client_properties::{DENIALS, property_refusal};
 
 use super::limits::{self, DurationRange};
 use super::words::{self, Words, quote};
+use crate::compiled::STATE_DIR;
 use crate::text::DurationText;
 
 fn rule(expression: impl Into<String>, words: Words, holes: &[(&str, &str)]) -> Rule {
@@ -528,6 +529,24 @@ pub(crate) fn region() -> Rule {
 
 pub(crate) fn endpoint() -> Rule {
     matches("^https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?$", words::ENDPOINT)
+}
+
+pub(crate) fn one_checkpoint_store() -> Rule {
+    rule(
+        "has(self.s3) != has(self.folder)",
+        words::ONE_CHECKPOINT_STORE,
+        &[],
+    )
+}
+
+pub(crate) fn checkpoint_folder() -> Rule {
+    rule(
+        format!(
+            "self.matches('^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$') && !(self + '/').startsWith('{STATE_DIR}/')"
+        ),
+        words::CHECKPOINT_FOLDER,
+        &[("given", "self")],
+    )
 }
 
 pub(crate) fn prefix() -> Rule {

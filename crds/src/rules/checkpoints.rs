@@ -3,6 +3,7 @@
 use super::report::{Path, Report};
 use super::{limits, names, words};
 use crate::app::{CheckpointsSpec, S3StoreSpec};
+use crate::compiled::STATE_DIR;
 
 pub(super) fn check(report: &mut Report, path: &Path, checkpoints: &CheckpointsSpec) {
     report.duration(
@@ -15,7 +16,22 @@ pub(super) fn check(report: &mut Report, path: &Path, checkpoints: &CheckpointsS
         report.check(holds, &path.field("retain"), words::RETAIN, &[]);
     }
     if let Some(store) = &checkpoints.store {
-        check_s3(report, &path.field("store").field("s3"), &store.s3);
+        let path = path.field("store");
+        report.check(
+            store.s3.is_some() != store.folder.is_some(),
+            &path,
+            words::ONE_CHECKPOINT_STORE,
+            &[],
+        );
+        if let Some(s3) = &store.s3 {
+            check_s3(report, &path.field("s3"), s3);
+        }
+        if let Some(folder) = &store.folder {
+            let path = path.field("folder");
+            let given = [("given", folder.as_str())];
+            report.check(is_folder(folder), &path, words::CHECKPOINT_FOLDER, &given);
+            report.text_length(&path, folder, 0, limits::FOLDER);
+        }
     }
 }
 
@@ -69,6 +85,14 @@ fn is_endpoint(text: &str) -> bool {
         && port.is_none_or(|port| {
             (1..=5).contains(&port.len()) && port.chars().all(|c| c.is_ascii_digit())
         })
+}
+
+/// The state's folder is the volume that the checkpoints have to outlive.
+fn is_folder(text: &str) -> bool {
+    let in_state = std::path::Path::new(text).starts_with(STATE_DIR);
+    text.strip_prefix('/')
+        .is_some_and(|rest| rest.split('/').all(is_part))
+        && !in_state
 }
 
 /// A path that could lead upwards is none.

@@ -44,6 +44,8 @@ pub const REGION: usize = 64;
 pub const ENDPOINT: usize = 512;
 /// Characters of the prefix of objects.
 pub const PREFIX: usize = 512;
+/// A folder of checkpoints.
+pub const FOLDER: usize = 512;
 /// Checkpoints kept per task.
 pub const RETAIN: std::ops::RangeInclusive<i32> = 2..=100;
 

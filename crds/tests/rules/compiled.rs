@@ -227,13 +227,15 @@ fn a_bucket_has_the_documented_defaults_and_its_secret_is_a_reference() {
         json!({
             "intervalMs": 60_000,
             "retain": 5,
-            "s3": {
-                "bucket": "state",
-                "region": "us-east-1",
-                "endpoint": null,
-                "prefix": "",
-                "pathStyle": false,
-                "credentials": false
+            "store": {
+                "s3": {
+                    "bucket": "state",
+                    "region": "us-east-1",
+                    "endpoint": null,
+                    "prefix": "",
+                    "pathStyle": false,
+                    "credentials": false
+                }
             }
         })
     );
@@ -243,8 +245,20 @@ fn a_bucket_has_the_documented_defaults_and_its_secret_is_a_reference() {
         "credentialsSecret": "turbine-s3"
     }));
     assert_eq!(app.checkpoint_secret(), Some("turbine-s3"));
-    let compiled = serde_json::to_value(&app.compiled().checkpoints.s3).unwrap();
-    assert_eq!(compiled["pathStyle"], true);
-    assert_eq!(compiled["credentials"], true);
+    let compiled = serde_json::to_value(&app.compiled().checkpoints.store).unwrap();
+    assert_eq!(compiled["s3"]["pathStyle"], true);
+    assert_eq!(compiled["s3"]["credentials"], true);
     assert!(!compiled.to_string().contains("turbine-s3"));
+}
+
+#[test]
+fn a_folder_of_checkpoints_reaches_the_worker_as_it_is_written() {
+    let app = with(&[(
+        "spec.state.checkpoints.store",
+        json!({ "folder": "/mnt/checkpoints" }),
+    )]);
+    let app = validate(&read(&app)).unwrap();
+    let compiled = serde_json::to_value(&app.compiled().checkpoints).unwrap();
+    assert_eq!(compiled["store"], json!({ "folder": "/mnt/checkpoints" }));
+    assert_eq!(app.checkpoint_secret(), None);
 }

@@ -255,6 +255,7 @@ fn input(
 #[case::name(&[("name", json!("groesse der"))], "name", "(it has 11 characters)", Both)]
 #[case::commit_soon(&[("commitInterval", json!("9ms"))], "commitInterval", "use 10ms to 1h", Both)]
 #[case::commit_late(&[("commitInterval", json!("1h1ms"))], "commitInterval", "use 10ms to 1h", Both)]
+#[case::long_transaction(&[("processingGuarantee", json!("exactlyOnce")), ("commitInterval", json!("30001ms"))], "commitInterval", "`30001ms` is longer than a transaction may stay open", Both)]
 #[case::negative_gap(&[("haltIfGapExceeds", json!(-1))], "haltIfGapExceeds", "0 offsets or more", Bound)]
 #[case::output_is_input(&[("output.topic", json!("events"))], "output.topic", "is the input as well", Both)]
 #[case::dlq_is_input(&[("input.onError", json!("dlq")), ("input.dlq", json!("events"))], "input.dlq", "would be read for ever", Both)]
@@ -291,6 +292,18 @@ fn subscription(
         words,
         seen,
     );
+}
+
+#[rstest]
+#[case::as_long_as_a_transaction("exactlyOnce", "30s")]
+#[case::without_a_transaction("atLeastOnce", "1h")]
+fn a_commit_interval_is_taken(#[case] guarantee: &str, #[case] interval: &str) {
+    let app = with(&[
+        ("spec.subscriptions.0.processingGuarantee", json!(guarantee)),
+        ("spec.subscriptions.0.commitInterval", json!(interval)),
+    ]);
+    assert_eq!(by_rust(&app), []);
+    assert_eq!(by_cel(&app, None), []);
 }
 
 #[rstest]
@@ -573,6 +586,43 @@ fn checkpoint_stores(#[case] field: &str, #[case] value: Value, #[case] words: &
         words,
         Both,
     );
+}
+
+#[rstest]
+#[case::both(json!({"s3": {"bucket": "state"}, "folder": "/mnt/checkpoints"}))]
+#[case::neither(json!({}))]
+fn checkpoints_have_one_store(#[case] store: Value) {
+    let path = "spec.state.checkpoints.store";
+    check(&[(path, store)], path, "one of the two", Both);
+}
+
+#[rstest]
+#[case::relative("checkpoints")]
+#[case::root("/")]
+#[case::trailing_slash("/mnt/")]
+#[case::two_slashes("/mnt//checkpoints")]
+#[case::upwards("/mnt/../var/lib/turbine")]
+#[case::hidden("/mnt/.checkpoints")]
+#[case::space("/mnt/check points")]
+#[case::state("/var/lib/turbine")]
+#[case::in_state("/var/lib/turbine/checkpoints")]
+fn checkpoint_folders(#[case] folder: &str) {
+    let path = "spec.state.checkpoints.store.folder";
+    check(
+        &[("spec.state.checkpoints.store", json!({ "folder": folder }))],
+        path,
+        "is not a folder for checkpoints",
+        Both,
+    );
+}
+
+#[rstest]
+#[case("/mnt/checkpoints-1/v1.2")]
+#[case("/var/lib/turbine-checkpoints")]
+fn checkpoint_folders_that_are_taken(#[case] folder: &str) {
+    let app = with(&[("spec.state.checkpoints.store", json!({ "folder": folder }))]);
+    assert_eq!(by_rust(&app), []);
+    assert_eq!(by_cel(&app, None), []);
 }
 
 #[rstest]

@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "store/checkpoints.rs"]
+mod checkpoints;
 mod common;
+#[path = "store/untouched.rs"]
+mod untouched;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use common::{cli, stderr, stdout};
 use serde_json::Value;
@@ -67,13 +72,14 @@ fn positions(next: i64) -> Vec<Position> {
 }
 
 fn commit(store: &mut TaskStore, next: i64, rows: &Rows) {
-    let changes: Vec<Change<'_>> = rows
-        .iter()
-        .map(|(key, value)| Change {
-            key,
-            value: Some(value),
-        })
-        .collect();
+    let changes = rows.iter().map(|(key, value)| Change {
+        key,
+        value: Some(value),
+    });
+    change(store, next, &changes.collect::<Vec<_>>());
+}
+
+fn change(store: &mut TaskStore, next: i64, changes: &[Change<'_>]) {
     let number = store.progress().number.next();
     store
         .commit(&Entry {
@@ -83,7 +89,7 @@ fn commit(store: &mut TaskStore, next: i64, rows: &Rows) {
             positions: &positions(next),
             frontier: Frontier(Some(START)),
             clocks: br#"{"max_event_time":1700000040000,"data_frontier":1700000040000,"frontier":1700000040000,"closed_to":{}}"#,
-            changes: &changes,
+            changes,
         })
         .unwrap();
 }
@@ -163,6 +169,26 @@ fn listed(answer: &Value) -> Rows {
         .collect()
 }
 
+fn save(store: &mut TaskStore, rows: &Rows) {
+    let mut puts = rows.iter().map(|(key, value)| (&key[..], &value[..]));
+    store.save(&[], &mut puts).unwrap();
+}
+
+/// Every file below a folder, with its content and the time at which it was last written.
+fn files(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let written = path.metadata().unwrap().modified().unwrap();
+            found.insert(path.clone(), (std::fs::read(&path).unwrap(), written));
+        }
+    }
+    found
+}
+
 /// A volume whose store was stopped with half of its rows in the journal only.
 fn stopped(root: &Path) -> Rows {
     let (_volume, mut store) = volume(root);
@@ -175,8 +201,7 @@ fn stopped(root: &Path) -> Rows {
     let [saved, later] =
         [saved, later].map(|half| half.into_iter().map(|(_, row)| row).collect::<Rows>());
     commit(&mut store, 10, &saved);
-    let mut puts = saved.iter().map(|(key, value)| (&key[..], &value[..]));
-    store.save(&[], &mut puts).unwrap();
+    save(&mut store, &saved);
     commit(&mut store, 20, &later);
     rows
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use turbine_crds::app::SaslMechanism;
 use turbine_crds::compiled::{
-    CheckpointSecretFile, CompiledApp, CompiledCheckpoints, CompiledKafka, KafkaSecretFile,
+    CheckpointSecretFile, CompiledApp, CompiledCheckpointStore, CompiledCheckpoints, CompiledKafka,
+    KafkaSecretFile,
 };
 use turbine_kafka::{ClientCertificate, KafkaError, KafkaSettings, Mechanism, Sasl, Secret, Tls};
 use turbine_protocol::AppId;
@@ -129,9 +130,13 @@ pub fn checkpoint_settings(
     let retain = usize::try_from(checkpoints.retain).unwrap_or(usize::MAX);
     CheckpointSettings {
         retain: NonZeroUsize::new(retain).unwrap_or(NonZeroUsize::MIN),
-        destination: match &checkpoints.s3 {
+        destination: match &checkpoints.store {
             None => Destination::Volume,
-            Some(s3) => Destination::S3 {
+            Some(CompiledCheckpointStore::Folder(folder)) => Destination::Folder {
+                folder: folder.into(),
+                app: app.clone(),
+            },
+            Some(CompiledCheckpointStore::S3(s3)) => Destination::S3 {
                 bucket: S3Bucket {
                     bucket: s3.bucket.clone(),
                     region: s3.region.clone(),

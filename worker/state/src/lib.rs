@@ -9,6 +9,8 @@ mod error;
 pub mod fault;
 mod files;
 mod journal;
+mod playback;
+mod reader;
 mod restored;
 mod rows;
 mod store;
@@ -17,6 +19,7 @@ mod volume;
 
 pub use budget::{BudgetTooSmall, StateBudget};
 pub use error::StateError;
+pub use reader::{StoreReader, VolumeReader};
 pub use restored::RestoredStore;
 pub use store::TaskStore;
 pub use task_state::{GiveRows, Progress, Show, StateSizes, TakeRow, TaskState, Visit};

@@ -25,6 +25,8 @@ const IDENTITY: &[u8] = b"identity";
 const LIFE: &[u8] = b"life";
 const PROGRESS: &[u8] = b"progress";
 const CLOCKS: &[u8] = b"clocks";
+/// The property with the bytes of all tables.
+pub(crate) const TABLE_BYTES: &str = "rocksdb.total-sst-files-size";
 /// Rows of one write: enough that the cost of a write does not show, little enough to copy.
 const BATCH_ROWS: usize = 10_000;
 
@@ -74,26 +76,53 @@ impl Rows {
         if !path.join("CURRENT").exists() {
             return Ok(None);
         }
-        let rows = Self::open_db(path, budget, false)?;
-        let Some(identity) = rows.read_own::<StoreIdentity>(IDENTITY)? else {
+        Self::open_db(path, budget, false)?.with_header()
+    }
+
+    /// As [`Self::open`], without writing anything, locking anything, or leaving a file.
+    pub(crate) fn open_to_read(
+        path: &Path,
+        budget: &StateBudget,
+    ) -> Result<Option<(Self, Header)>, StateError> {
+        if !path.join("CURRENT").exists() {
+            return Ok(None);
+        }
+        let options = options(budget);
+        let families = DB::list_cf(&options, path).map_err(|error| rocks("open", path, &error))?;
+        // Where the making of a store ended before its second family there is nothing to read.
+        if !families.iter().any(|family| family == OWN) {
+            return Ok(None);
+        }
+        let families =
+            [KEYS, OWN].map(|name| ColumnFamilyDescriptor::new(name, family_options(budget)));
+        // A log of RocksDB's own is always there, and always empty: nobody writes to it.
+        let db = DB::open_cf_descriptors_read_only(&options, path, families, false)
+            .map_err(|error| rocks("open", path, &error))?;
+        let path = path.to_owned();
+        Self { db, path }.with_header()
+    }
+
+    /// Reads what the files say of the store; `None` if its making never ended.
+    fn with_header(self) -> Result<Option<(Self, Header)>, StateError> {
+        let Some(identity) = self.read_own::<StoreIdentity>(IDENTITY)? else {
             // The identity goes in with the first batch. Without it nothing else was written.
-            let empty = rows.db.iterator(IteratorMode::Start).next().is_none();
+            let empty = self.db.iterator(IteratorMode::Start).next().is_none();
             return if empty {
                 Ok(None)
             } else {
-                Err(rows.damaged("it has keys and no identity"))
+                Err(self.damaged("it has keys and no identity"))
             };
         };
-        let life = rows
+        let life = self
             .read_own::<u64>(LIFE)?
-            .ok_or_else(|| rows.damaged("it does not say which records of the journal are its"))?;
-        let progress = rows.reach()?;
+            .ok_or_else(|| self.damaged("it does not say which records of the journal are its"))?;
+        let progress = self.reach()?;
         let header = Header {
             identity,
             life: Life(life),
             progress,
         };
-        Ok(Some((rows, header)))
+        Ok(Some((self, header)))
     }
 
     /// Makes the files of a store.

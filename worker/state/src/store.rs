@@ -5,18 +5,18 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use turbine_protocol::journal::{Playback, Record, RecordKind, Replay};
+use turbine_protocol::journal::{Record, RecordKind};
 use turbine_protocol::{
-    Entry, EntryChecksum, EntryNumber, Frontier, Position, StoreEpoch, StoreIdentity, StoredEntry,
-    Task,
+    Entry, EntryChecksum, EntryNumber, Frontier, Position, StoreEpoch, StoreIdentity, Task,
 };
 
 use crate::budget::StateBudget;
 use crate::checkpoint::{CheckpointMeta, Checkpointer, Snapshot};
 use crate::error::StateError;
 use crate::fault::{self, FaultPoint};
-use crate::journal::{Draft, Journal, Life, RecordRef, WAY_OUT};
-use crate::rows::{Filling, Header, Rows};
+use crate::journal::{Draft, Journal, Life, RecordRef};
+use crate::playback::Tape;
+use crate::rows::{Header, Rows, TABLE_BYTES};
 use crate::task_state::{GiveRows, Progress, Show, StateSizes, TaskState, Visit};
 
 /// A task's state.
@@ -128,14 +128,12 @@ impl TaskStore {
         self.rows.estimated_keys()
     }
 
-    /// What is damaged is the journal, not this store: nothing may be put in its place for it.
-    fn damaged_journal(&self, detail: &str) -> StateError {
-        StateError::Damaged {
-            path: self.journal.folder().to_owned(),
-            detail: format!(
-                "for the store at {}: {detail}; {WAY_OUT}",
-                self.rows.path().display()
-            ),
+    fn tape(&self) -> Tape<'_> {
+        Tape {
+            journal: &self.journal,
+            identity: &self.identity,
+            life: self.life,
+            store: self.rows.path(),
         }
     }
 
@@ -145,76 +143,21 @@ impl TaskStore {
         if self.progress.cleanly_stopped {
             return self.journal.release(self.life, self.saved);
         }
-        let records = self.journal.records(self.life)?;
-        let mut replay = Replay::after(self.saved);
-        let mut held: Option<RecordRef> = None;
         let mut filling = self.rows.fill();
-        let mut progress = None;
-        for found in records {
-            let playback = replay
-                .take(found.record)
-                .map_err(|gap| self.damaged_journal(&gap.to_string()))?;
-            let absorbed = match playback {
-                Playback::Known => None,
-                Playback::Absorb => Some(found),
-                Playback::Hold => {
-                    held = Some(found);
-                    None
-                }
-                Playback::AbsorbHeld => held.take(),
-                Playback::ForgetHeld => {
-                    held = None;
-                    None
-                }
-            };
-            if let Some(found) = absorbed {
-                progress = Some(self.absorb(&found, &mut filling)?);
-            }
-        }
-        if let Some(progress) = progress {
+        let played = self
+            .tape()
+            .play(self.saved, &mut |key, value| filling.put(key, value))?;
+        if let Some(progress) = played.progress {
             filling.finish(&progress)?;
             self.progress = progress;
             self.saved = self.progress.number;
             self.journal.release(self.life, self.saved)?;
         }
-        if let Some(found) = held {
-            let stored = self.journal.read(&found)?;
-            self.prepared = Some(Prepared {
-                progress: progress_of(&self.decode(&found, &stored)?, &found),
-                found: Some(found),
-            });
-        }
+        self.prepared = played.held.map(|(found, progress)| Prepared {
+            progress,
+            found: Some(found),
+        });
         Ok(())
-    }
-
-    fn decode<'a>(
-        &self,
-        found: &RecordRef,
-        stored: &'a [u8],
-    ) -> Result<StoredEntry<'a>, StateError> {
-        let entry = StoredEntry::decode(stored)
-            .filter(|entry| entry.number == found.record.number)
-            .ok_or_else(|| self.no_entry(found.record.number))?;
-        if entry.task != self.identity.task() || entry.store_epoch != self.identity.store_epoch {
-            return Err(
-                self.damaged_journal(&format!("entry {} is one of {}", entry.number, entry.task))
-            );
-        }
-        Ok(entry)
-    }
-
-    fn no_entry(&self, number: EntryNumber) -> StateError {
-        self.damaged_journal(&format!("entry {number} does not decode"))
-    }
-
-    /// Puts an entry's changes into the files.
-    fn absorb(&self, found: &RecordRef, filling: &mut Filling<'_>) -> Result<Progress, StateError> {
-        let stored = self.journal.read(found)?;
-        let entry = self.decode(found, &stored)?;
-        entry
-            .changes(|key, value| filling.put(key, value))
-            .ok_or_else(|| self.no_entry(entry.number))??;
-        Ok(progress_of(&entry, found))
     }
 
     /// Appends an entry, if it can follow what is stored, and makes it durable.
@@ -312,18 +255,6 @@ impl TaskStore {
     }
 }
 
-fn progress_of(entry: &StoredEntry<'_>, found: &RecordRef) -> Progress {
-    Progress {
-        number: entry.number,
-        checksum: found.checksum(),
-        positions: entry.positions.clone(),
-        frontier: entry.frontier,
-        by_transaction: found.record.kind == RecordKind::Prepared,
-        cleanly_stopped: false,
-        clocks: entry.clocks.to_vec(),
-    }
-}
-
 /// Of former stores in this place nothing is left that could be taken in.
 fn forget_former(
     journal: &Journal,
@@ -359,7 +290,7 @@ impl TaskState for TaskStore {
 
     fn sizes(&self) -> StateSizes {
         StateSizes {
-            files: self.rows.sum("rocksdb.total-sst-files-size"),
+            files: self.rows.sum(TABLE_BYTES),
             memtables: self.rows.sum("rocksdb.cur-size-all-mem-tables"),
             pending_compaction: self.rows.sum("rocksdb.estimate-pending-compaction-bytes"),
             journal: self.journal.bytes(),
@@ -389,7 +320,9 @@ impl TaskState for TaskStore {
         let prepared = self.take_prepared()?;
         if let Some(found) = &prepared.found {
             let mut filling = self.rows.fill();
-            let progress = self.absorb(found, &mut filling)?;
+            let progress = self
+                .tape()
+                .changes(found, &mut |key, value| filling.put(key, value))?;
             filling.finish(&progress)?;
             self.saved = progress.number;
         }

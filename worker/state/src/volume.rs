@@ -97,11 +97,16 @@ impl StateVolume {
     /// volume is touched then.
     pub fn open(root: &Path, budget: StateBudget) -> Result<Self, StateError> {
         probe(root).map_err(|error| not_writable(root, &error))?;
-        Ok(Self {
+        Ok(Self::untried(root, budget))
+    }
+
+    /// The volume at `root`, as it is.
+    pub(crate) fn untried(root: &Path, budget: StateBudget) -> Self {
+        Self {
             root: root.to_owned(),
             budget,
             journal: Arc::default(),
-        })
+        }
     }
 
     /// The volume's folder.

@@ -22,7 +22,7 @@ use turbine_protocol::{
     Category, Change, Entry, EntryChecksum, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker,
 };
 use turbine_state::{
-    FoundStore, MARKER_FILE, Progress, StateBudget, StateError, StateVolume, TaskState, TaskStore,
+    FoundStore, Progress, StateBudget, StateError, StateVolume, TaskState, TaskStore,
 };
 
 fn number(n: i64) -> EntryNumber {

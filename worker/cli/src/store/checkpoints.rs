@@ -50,7 +50,7 @@ fn folder(root: &Path, place: &Place) -> PathBuf {
         .join(place.epoch.to_string())
 }
 
-fn files(root: &Path, place: &Place) -> PathBuf {
+pub(super) fn files(root: &Path, place: &Place) -> PathBuf {
     folder(root, place).join("files")
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use turbine_engine::StoredPane;
 use turbine_keygroups::{Group, KeyValue, composite_key, group_of, partition_of};
-use turbine_state::{TaskState as _, TaskStore};
+use turbine_state::StoreReader;
 
 use super::GetArgs;
 use super::pane::{self, Row};
@@ -20,17 +20,19 @@ pub(super) fn run(
     let rows = if let Some(raw) = &arguments.raw {
         let key = unhex(raw)
             .ok_or_else(|| anyhow::anyhow!("--raw {raw}: write two hex digits per byte"))?;
-        let store = arguments.stores.one()?;
-        let mut rows = Vec::new();
-        store.get_many(&[&key], &mut |_, value| rows.push(Row::new(&key, value)))?;
-        rows
+        let opened = arguments.stores.one(&arguments.copy, err)?;
+        let value = opened.store.get(&key)?;
+        value
+            .into_iter()
+            .map(|value| Row::new(&key, &value))
+            .collect()
     } else {
         let parts: Vec<Vec<u8>> = arguments
             .key
             .iter()
             .map(|part| Ok(arguments.form.read(part.as_bytes())?.bytes))
             .collect::<anyhow::Result<_>>()?;
-        let store = arguments.stores.one()?;
+        let opened = arguments.stores.one(&arguments.copy, err)?;
         let key = match parts.as_slice() {
             [one] => one.clone(),
             several => {
@@ -38,7 +40,7 @@ pub(super) fn run(
                 composite_key(&several)
             }
         };
-        let identity = store.identity();
+        let identity = opened.store.identity();
         let owner = partition_of(&key, identity.partitions);
         if owner != identity.partition {
             writeln!(
@@ -47,7 +49,7 @@ pub(super) fn run(
                 identity.partitions, identity.partition
             )?;
         }
-        panes(&store, &key, &parts)?
+        panes(&opened.store, &key, &parts)?
     };
     pane::write(&rows, true, arguments.output, out)?;
     if rows.is_empty() {
@@ -58,10 +60,10 @@ pub(super) fn run(
 }
 
 /// All panes of a partition key: they lie in its key group, and have its parts among theirs.
-fn panes(store: &TaskStore, key: &[u8], parts: &[Vec<u8>]) -> anyhow::Result<Vec<Row>> {
+fn panes(store: &StoreReader, key: &[u8], parts: &[Vec<u8>]) -> anyhow::Result<Vec<Row>> {
     let prefix = Group::Keyed(group_of(key)).prefix();
     let mut rows = Vec::new();
-    store.scan(&prefix, None, &mut |stored, value| {
+    store.scan(&prefix, &mut |stored, value| {
         if !stored.starts_with(&prefix) {
             return ControlFlow::Break(());
         }

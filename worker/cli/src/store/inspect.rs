@@ -11,11 +11,12 @@ use serde::Serialize;
 use serde_json::Value;
 use turbine_keygroups::{Group, KeyGroup};
 use turbine_protocol::{Position, StoreIdentity, VolumeMarker};
-use turbine_state::checkpoint::Manifest;
-use turbine_state::{Progress, StateError, StateVolume, TaskState as _, TaskStore};
+use turbine_state::checkpoint::{Manifest, Sequence};
+use turbine_state::{Progress, StateError, StoreReader, VolumeReader};
 
+use super::copy::Opened;
 use super::volume::{NO_STORE, Place, open};
-use super::{InspectArgs, checkpoints, pane};
+use super::{InspectArgs, checkpoints, copy, pane};
 use crate::Verdict;
 use crate::keys::hex;
 use crate::placement::Output;
@@ -26,7 +27,7 @@ mod text;
 #[serde(rename_all = "camelCase")]
 struct Report {
     volume: Option<VolumeMarker>,
-    /// Of all stores together, once their entries are taken in; none if no store was opened.
+    /// Of all stores together; none if no store was opened.
     journal_bytes: Option<u64>,
     stores: Vec<StorePlace>,
 }
@@ -49,10 +50,16 @@ struct StorePlace {
 #[serde(rename_all = "camelCase")]
 struct Found {
     path: String,
+    /// Number of the checkpoint that this is; null: it is the store.
+    checkpoint: Option<u64>,
     identity: StoreIdentity,
     #[serde(flatten)]
     stands: Stands,
     cleanly_stopped: bool,
+    /// The last entry that its own files have; those behind it are in the journal.
+    saved_entry: i64,
+    /// Keys that the entries in the journal write or remove.
+    unsaved_keys: usize,
     /// Where it stands if the broker lets its last entry count.
     prepared: Option<Stands>,
     keys: u64,
@@ -107,14 +114,14 @@ struct RefusedCheckpoint {
 }
 
 pub(super) fn run(arguments: &InspectArgs, out: &mut impl Write) -> anyhow::Result<Verdict> {
-    let volume = arguments.stores.volume()?;
+    let mut volume = arguments.stores.volume()?;
     let mut report = Report {
         volume: volume.marker()?,
         journal_bytes: None,
         stores: Vec::new(),
     };
     for (place, store) in arguments.stores.places(&volume)? {
-        let found = look(&volume, &place, store, arguments.count, &mut report)?;
+        let found = look(&mut volume, &place, store, arguments, &mut report)?;
         report.stores.push(found);
     }
     match arguments.output {
@@ -133,25 +140,27 @@ pub(super) fn run(arguments: &InspectArgs, out: &mut impl Write) -> anyhow::Resu
 }
 
 fn look(
-    volume: &StateVolume,
+    volume: &mut VolumeReader,
     place: &Place,
     store: bool,
-    count: bool,
+    arguments: &InspectArgs,
     report: &mut Report,
 ) -> anyhow::Result<StorePlace> {
-    let opened = if store {
-        match open(volume, place) {
+    let count = arguments.count;
+    let opened = match arguments.copy.checkpoint {
+        Some(wanted) => copy::open(volume, place, wanted)
+            .and_then(|opened| found(&opened, count))
+            .map(Some),
+        None if store => match open(volume, place) {
             Ok(Some(store)) => {
-                let journal = store.sizes().journal;
-                report.journal_bytes = Some(journal);
-                found(&store, count).map(Some)
+                report.journal_bytes = store.journal_bytes();
+                found(&Opened::of_store(store), count).map(Some)
             }
             Ok(None) => Err(anyhow::anyhow!(NO_STORE)),
             Err(error @ StateError::InUse { .. }) => return Err(error.into()),
             Err(error) => Err(error.into()),
-        }
-    } else {
-        Ok(None)
+        },
+        None => Ok(None),
     };
     let (store, error) = match opened {
         Ok(store) => (store, None),
@@ -189,14 +198,18 @@ fn checkpoint(manifest: Manifest) -> Checkpoint {
     }
 }
 
-fn found(store: &TaskStore, count: bool) -> anyhow::Result<Found> {
+fn found(opened: &Opened, count: bool) -> anyhow::Result<Found> {
+    let store = &opened.store;
     let tally = if count { counted(store)? } else { seen(store)? };
     let exact = tally.groups.values().flatten().sum::<u64>() + tally.without;
     Ok(Found {
-        path: store.path().display().to_string(),
+        path: opened.path.display().to_string(),
+        checkpoint: opened.checkpoint.map(Sequence::get),
         identity: store.identity().clone(),
         stands: stands(store.progress()),
         cleanly_stopped: store.progress().cleanly_stopped,
+        saved_entry: store.saved().get(),
+        unsaved_keys: store.unsaved_keys(),
         prepared: store.prepared().map(stands),
         keys: if count { exact } else { store.estimated_keys() },
         keys_are_an_estimate: !count,
@@ -209,8 +222,11 @@ fn found(store: &TaskStore, count: bool) -> anyhow::Result<Found> {
             })
             .collect(),
         without_group: tally.without,
-        table_bytes: store.sizes().files,
-        folder_bytes: folder_bytes(store.path())?,
+        table_bytes: store.table_bytes(),
+        folder_bytes: match opened.bytes {
+            Some(bytes) => bytes,
+            None => folder_bytes(&opened.path)?,
+        },
     })
 }
 
@@ -241,9 +257,9 @@ fn group_of_stored(key: &[u8]) -> Option<Group> {
 }
 
 /// Reads all keys.
-fn counted(store: &TaskStore) -> Result<Tally, StateError> {
+fn counted(store: &StoreReader) -> Result<Tally, StateError> {
     let mut tally = Tally::default();
-    store.scan(&[], None, &mut |key, _| {
+    store.scan(&[], &mut |key, _| {
         match group_of_stored(key) {
             Some(group) => *tally.groups.entry(group).or_default().get_or_insert(0) += 1,
             None => tally.without += 1,
@@ -254,11 +270,11 @@ fn counted(store: &TaskStore) -> Result<Tally, StateError> {
 }
 
 /// Reads one key per key group, and those of none.
-fn seen(store: &TaskStore) -> Result<Tally, StateError> {
+fn seen(store: &StoreReader) -> Result<Tally, StateError> {
     let mut tally = Tally::default();
     let mut from = Some(Vec::new());
     while let Some(start) = from.take() {
-        store.scan(&start, None, &mut |key, _| {
+        store.scan(&start, &mut |key, _| {
             from = if let Some(group) = group_of_stored(key) {
                 tally.groups.insert(group, None);
                 u16::from_be_bytes(group.prefix())

@@ -10,6 +10,7 @@ use crate::keys::KeyForm;
 use crate::placement::Output;
 
 mod checkpoints;
+mod copy;
 mod get;
 mod inspect;
 mod pane;
@@ -17,6 +18,7 @@ mod scan;
 mod verify;
 mod volume;
 
+use copy::CheckpointOption;
 use volume::Stores;
 
 #[derive(Debug, Subcommand)]
@@ -27,14 +29,18 @@ pub(crate) enum StoreVerb {
     /// clocks, keys, the key groups that have some, and sizes; and the checkpoints that lie on the volume. Checkpoints in a
     /// bucket are not looked at. With --output json a key group of `null` is that of records without a key.
     ///
-    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
-    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    /// Nothing is written: a volume that is full or cannot be written is read as well. Entries that only the journal has are
+    /// read from there, into memory. A store in use is refused.
+    ///
+    /// With --checkpoint one that lies on the volume is read in place of the store, also while a worker runs. It is read from a
+    /// folder of links to its files, among the temporary files of the system (TMPDIR).
     ///
     /// The exit code is 0, or 2 if a store cannot be opened.
     #[command(after_help = "\
 Examples:
   turbine-cli store inspect --state /var/lib/turbine
   turbine-cli store inspect --state state --subscription per-tenant --partition 3 --count
+  turbine-cli store inspect --state state --checkpoint latest --count
   turbine-cli store inspect --state state -o json")]
     Inspect(InspectArgs),
     /// Read stores and their checkpoints through, and say what is wrong
@@ -44,8 +50,8 @@ Examples:
     /// one that its folder and the volume's marker say. Of checkpoints on the volume, manifests and the content of all files are
     /// compared with their checksums. Whether a key fits the app's spec is asked by `placement clear --dry-run`.
     ///
-    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
-    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    /// Nothing is written: a volume that is full or cannot be written is read as well. Entries that only the journal has are
+    /// read from there, into memory. A store in use is refused.
     ///
     /// The exit code is 0 if everything is whole, 1 if something is not, 2 if it could not be read through.
     #[command(after_help = "\
@@ -59,14 +65,18 @@ Examples:
     /// columns each part is given, in the order of the app's partitionKey. Values are shown as they are stored: a byte for the
     /// format, four for the window's definition, the aggregates. One store must be meant.
     ///
-    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
-    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    /// Nothing is written: a volume that is full or cannot be written is read as well. Entries that only the journal has are
+    /// read from there, into memory. A store in use is refused.
+    ///
+    /// With --checkpoint one that lies on the volume is read in place of the store, also while a worker runs. It is read from a
+    /// folder of links to its files, among the temporary files of the system (TMPDIR).
     ///
     /// The exit code is 0, 1 if there is no such key, 2 if it cannot be looked up.
     #[command(after_help = "\
 Examples:
   turbine-cli store get --state state --subscription per-tenant --partition 3 --key AAPL
   turbine-cli store get --state state --subscription pairs --partition 0 --key EU --key 42
+  turbine-cli store get --state state --subscription per-tenant --partition 3 --checkpoint latest --key AAPL
   turbine-cli store get --state state --subscription per-tenant --partition 3 --raw 4f40010377696e80000000000000000100000004...")]
     Get(GetArgs),
     /// List stored keys in their order
@@ -74,8 +84,11 @@ Examples:
     /// Of each: key group, window, start of the window, the parts of the key, and the stored key as it is. Stored parts do not
     /// say their types: they are guessed, text before numbers before truth values. One store must be meant.
     ///
-    /// A store is opened as a worker opens it: entries that only the journal has are taken into the store's files first, and
-    /// the journal forgets those of stores that are gone. State and positions are the same afterwards. A store in use is refused.
+    /// Nothing is written: a volume that is full or cannot be written is read as well. Entries that only the journal has are
+    /// read from there, into memory. A store in use is refused.
+    ///
+    /// With --checkpoint one that lies on the volume is read in place of the store, also while a worker runs. It is read from a
+    /// folder of links to its files, among the temporary files of the system (TMPDIR).
     ///
     /// The exit code is 0, or 2 if the store cannot be read.
     #[command(after_help = "\
@@ -83,6 +96,7 @@ Examples:
   turbine-cli store scan --state state --subscription per-tenant --partition 3
   turbine-cli store scan --state state --subscription per-tenant --partition 3 --group 657 --values
   turbine-cli store scan --state state --subscription per-tenant --partition 3 --group null --limit 5
+  turbine-cli store scan --state state --subscription per-tenant --partition 3 --checkpoint 17
   turbine-cli store scan --state state --subscription per-tenant --partition 3 --prefix 4f4001 -o json")]
     Scan(ScanArgs),
 }
@@ -91,6 +105,8 @@ Examples:
 pub(crate) struct InspectArgs {
     #[command(flatten)]
     stores: Stores,
+    #[command(flatten)]
+    copy: CheckpointOption,
     /// Count the keys, in all and per key group, by reading them; else their number is RocksDB's estimate
     #[arg(long)]
     count: bool,
@@ -113,6 +129,8 @@ pub(crate) struct VerifyArgs {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     stores: Stores,
+    #[command(flatten)]
+    copy: CheckpointOption,
     /// A stored key, in hex
     #[arg(long, value_name = "HEX")]
     raw: Option<String>,
@@ -130,6 +148,8 @@ pub(crate) struct GetArgs {
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     stores: Stores,
+    #[command(flatten)]
+    copy: CheckpointOption,
     /// Only this key group: 0 to 959, or `null` for records without a key
     #[arg(long, value_parser = scan::group)]
     group: Option<turbine_keygroups::Group>,

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use turbine_keygroups::{Group, KeyGroup};
-use turbine_state::TaskState as _;
 
 use super::ScanArgs;
 use super::pane::{self, Row};
@@ -34,11 +33,11 @@ pub(super) fn run(
         (None, Some(group)) => group.prefix().to_vec(),
         (None, None) => Vec::new(),
     };
-    let store = arguments.stores.one()?;
+    let opened = arguments.stores.one(&arguments.copy, err)?;
     let limit = arguments.limit.get();
     let mut rows = Vec::new();
     let mut more = false;
-    store.scan(&prefix, None, &mut |key, value| {
+    opened.store.scan(&prefix, &mut |key, value| {
         if !key.starts_with(&prefix) {
             return ControlFlow::Break(());
         }

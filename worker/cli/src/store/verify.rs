@@ -8,7 +8,7 @@ use serde::Serialize;
 use turbine_engine::{Clocks, StoredPane};
 use turbine_keygroups::{Group, PartitionCount};
 use turbine_protocol::VolumeMarker;
-use turbine_state::{StateError, StateVolume, TaskState as _, TaskStore};
+use turbine_state::{StateError, StoreReader, VolumeReader};
 
 use super::volume::{NO_STORE, Place, open};
 use super::{VerifyArgs, checkpoints};
@@ -58,11 +58,11 @@ impl Problems {
 }
 
 pub(super) fn run(arguments: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Verdict> {
-    let volume = arguments.stores.volume()?;
+    let mut volume = arguments.stores.volume()?;
     let marker = volume.marker()?;
     let mut reports = Vec::new();
     for (place, store) in arguments.stores.places(&volume)? {
-        reports.push(one(&volume, marker.as_ref(), &place, store)?);
+        reports.push(one(&mut volume, marker.as_ref(), &place, store)?);
     }
     match arguments.output {
         Output::Text => write(&reports, out)?,
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &VerifyArgs, out: &mut impl Write) -> anyhow::Resul
 }
 
 fn one(
-    volume: &StateVolume,
+    volume: &mut VolumeReader,
     marker: Option<&VolumeMarker>,
     place: &Place,
     store: bool,
@@ -126,7 +126,12 @@ fn damage(error: StateError) -> Result<String, StateError> {
 }
 
 /// What the store says of itself.
-fn head(store: &TaskStore, marker: Option<&VolumeMarker>, place: &Place, problems: &mut Problems) {
+fn head(
+    store: &StoreReader,
+    marker: Option<&VolumeMarker>,
+    place: &Place,
+    problems: &mut Problems,
+) {
     let identity = store.identity();
     if identity.task() != place.task || identity.store_epoch != place.epoch {
         problems.add(format!(
@@ -167,7 +172,7 @@ fn head(store: &TaskStore, marker: Option<&VolumeMarker>, place: &Place, problem
 }
 
 /// Every key and value.
-fn panes(store: &TaskStore, report: &mut Report) -> anyhow::Result<()> {
+fn panes(store: &StoreReader, report: &mut Report) -> anyhow::Result<()> {
     let identity = store.identity();
     let count = PartitionCount::try_from(identity.partitions).ok();
     let mut definitions: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
@@ -177,7 +182,7 @@ fn panes(store: &TaskStore, report: &mut Report) -> anyhow::Result<()> {
         store.estimated_keys(),
         io::stderr(),
     );
-    let read = store.scan(&[], None, &mut |key, value| {
+    let read = store.scan(&[], &mut |key, value| {
         report.panes += 1;
         if report.panes.is_multiple_of(STRETCH) {
             progress.reached(report.panes);
@@ -231,7 +236,7 @@ fn note(definitions: &mut BTreeMap<String, BTreeSet<u32>>, window: &str, definit
 fn misplaced(
     pane: &StoredPane<'_>,
     count: Option<PartitionCount>,
-    store: &TaskStore,
+    store: &StoreReader,
 ) -> Option<String> {
     if pane.parts().is_none() {
         return Some("its key tuple does not decode".to_owned());

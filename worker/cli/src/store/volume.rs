@@ -1,13 +1,15 @@
 //! Which stores are meant, and their opening.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use turbine_protocol::{StoreEpoch, Task};
-use turbine_state::{MARKER_FILE, StateBudget, StateError, StateVolume, TaskStore};
+use turbine_state::{MARKER_FILE, StateBudget, StateError, StoreReader, VolumeReader};
 
 use super::checkpoints;
+use super::copy::{self, CheckpointOption, Opened};
 
 /// For caches and write buffers of one store at a time.
 const MEMORY: usize = 64 << 20;
@@ -33,17 +35,14 @@ pub(super) struct Place {
 }
 
 impl Stores {
-    pub(super) fn volume(&self) -> anyhow::Result<StateVolume> {
+    pub(super) fn volume(&self) -> anyhow::Result<VolumeReader> {
         let place = self.state.display();
         if !self.state.join(MARKER_FILE).is_file() {
             anyhow::bail!(
                 "--state {place}: there is no {MARKER_FILE} in it, so it is no folder of a worker's state"
             );
         }
-        Ok(StateVolume::open(
-            &self.state,
-            StateBudget::new(MEMORY, 1)?,
-        )?)
+        Ok(VolumeReader::new(&self.state, StateBudget::new(MEMORY, 1)?))
     }
 
     fn takes(&self, task: &Task) -> bool {
@@ -54,7 +53,7 @@ impl Stores {
                 .is_none_or(|number| number == task.partition.get())
     }
 
-    fn stores(&self, volume: &StateVolume) -> anyhow::Result<BTreeSet<Place>> {
+    fn stores(&self, volume: &VolumeReader) -> anyhow::Result<BTreeSet<Place>> {
         let found = volume.tasks()?.into_iter();
         Ok(found
             .map(|(task, epoch)| Place { task, epoch })
@@ -64,7 +63,7 @@ impl Stores {
 
     /// The places that have a store, and those that have checkpoints only. Older stores of a task
     /// that has a newer one are not among them.
-    pub(super) fn places(&self, volume: &StateVolume) -> anyhow::Result<Vec<(Place, bool)>> {
+    pub(super) fn places(&self, volume: &VolumeReader) -> anyhow::Result<Vec<(Place, bool)>> {
         let stores = self.stores(volume)?;
         let copies = checkpoints::places(volume.root())?
             .into_iter()
@@ -84,19 +83,53 @@ impl Stores {
             .collect())
     }
 
-    /// The one store that is meant, open.
-    pub(super) fn one(&self) -> anyhow::Result<TaskStore> {
-        let volume = self.volume()?;
-        let stores = self.stores(&volume)?;
-        let mut names = stores.iter().map(|place| place.task.to_string());
-        match (names.next(), names.next(), stores.first()) {
-            (Some(_), None, Some(place)) => {
-                open(&volume, place)?.ok_or_else(|| anyhow::anyhow!("{}: {NO_STORE}", place.task))
-            }
+    /// The newest places of those tasks that have checkpoints.
+    fn copies(&self, volume: &VolumeReader) -> anyhow::Result<BTreeSet<Place>> {
+        let mut newest = BTreeMap::new();
+        // Epochs of a task ascend.
+        for place in checkpoints::places(volume.root())?
+            .into_iter()
+            .filter(|place| self.takes(&place.task))
+            .collect::<BTreeSet<_>>()
+        {
+            newest.insert(place.task.clone(), place);
+        }
+        Ok(newest.into_values().collect())
+    }
+
+    /// The one store that is meant, or its checkpoint, open.
+    pub(super) fn one(
+        &self,
+        copy: &CheckpointOption,
+        err: &mut impl Write,
+    ) -> anyhow::Result<Opened> {
+        let mut volume = self.volume()?;
+        let places = if copy.checkpoint.is_some() {
+            self.copies(&volume)?
+        } else {
+            self.stores(&volume)?
+        };
+        let mut names = places.iter().map(|place| place.task.to_string());
+        match (names.next(), names.next(), places.first()) {
+            (Some(_), None, Some(place)) => match copy.checkpoint {
+                Some(wanted) => {
+                    let opened = copy::open(&volume, place, wanted)?;
+                    for note in &opened.passed_over {
+                        writeln!(err, "note: {note}")?;
+                    }
+                    Ok(opened)
+                }
+                None => open(&mut volume, place)?
+                    .map(Opened::of_store)
+                    .ok_or_else(|| anyhow::anyhow!("{}: {NO_STORE}", place.task)),
+            },
             (Some(first), Some(second), _) => anyhow::bail!(
                 "{} stores are meant by that ({first}, {second}{}): name one by --subscription and --partition",
-                stores.len(),
-                if stores.len() > 2 { ", ..." } else { "" }
+                places.len(),
+                if places.len() > 2 { ", ..." } else { "" }
+            ),
+            _ if copy.checkpoint.is_some() => anyhow::bail!(
+                "no checkpoint is meant by that: check --subscription and --partition; checkpoints in a bucket are not looked at"
             ),
             _ => anyhow::bail!(
                 "no store is meant by that: check --subscription and --partition, and that the app has run"
@@ -108,6 +141,9 @@ impl Stores {
 pub(super) const NO_STORE: &str =
     "its folder holds no whole store: its making never ended, or files are gone";
 
-pub(super) fn open(volume: &StateVolume, place: &Place) -> Result<Option<TaskStore>, StateError> {
-    volume.open_any(&place.task, place.epoch)
+pub(super) fn open(
+    volume: &mut VolumeReader,
+    place: &Place,
+) -> Result<Option<StoreReader>, StateError> {
+    volume.open_store(&place.task, place.epoch)
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rocksdb::DB;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
-use turbine_protocol::{StoreEpoch, StoreIdentity, Task};
+use turbine_protocol::{AppId, StoreEpoch, StoreIdentity, Task};
 
 use super::choice::Choice;
 use super::error::CheckpointError;
@@ -199,6 +199,25 @@ impl Shared {
     }
 }
 
+/// A folder on another volume than that of the stores.
+fn elsewhere(folder: &Path, app: &AppId, volume: &Path) -> Result<LocalFolder, CheckpointError> {
+    let inside = match (std::path::absolute(folder), std::path::absolute(volume)) {
+        (Ok(folder), Ok(volume)) => folder.starts_with(volume),
+        (Err(_), _) | (_, Err(_)) => false,
+    };
+    if inside || !folder.is_absolute() {
+        return Err(CheckpointError::Settings {
+            detail: format!(
+                "{} has to be an absolute path outside {}, whose loss checkpoints have to outlive; \
+                 correct `state.checkpoints.store.folder`",
+                folder.display(),
+                volume.display()
+            ),
+        });
+    }
+    Ok(LocalFolder::elsewhere(folder, app))
+}
+
 impl Checkpointer {
     /// The checkpoints that `settings` describe. `volume` is the root of the volume with the stores. Nothing is written.
     ///
@@ -208,6 +227,7 @@ impl Checkpointer {
         let own = volume.join(CHECKPOINTS_FOLDER);
         let place: Arc<dyn Place> = match &settings.destination {
             Destination::Volume => Arc::new(LocalFolder::new(own.clone())),
+            Destination::Folder { folder, app } => Arc::new(elsewhere(folder, app, volume)?),
             Destination::S3 { bucket, app } => Arc::new(object::s3(bucket, app)?),
         };
         Self::over(place, settings.retain.get(), own.join(TAKING))

@@ -84,6 +84,14 @@ pub enum CheckpointError {
         /// What the store says.
         detail: String,
     },
+    /// The folder of checkpoints is not there.
+    #[error(
+        "{place} is no folder: mount the volume of `state.checkpoints.store.folder` there in every pod"
+    )]
+    NoFolder {
+        /// The folder.
+        place: String,
+    },
     /// The store does not answer, or not as it should.
     #[error("the object store does not do its work at {place} ({detail}): it is tried again")]
     Unreachable {
@@ -140,7 +148,8 @@ impl Fault for CheckpointError {
             Self::Settings { .. }
             | Self::Denied { .. }
             | Self::Credentials { .. }
-            | Self::NoBucket { .. } => Category::User,
+            | Self::NoBucket { .. }
+            | Self::NoFolder { .. } => Category::User,
             Self::Clock { .. } => Category::Kubernetes,
             Self::Unreachable { .. }
             | Self::Superseded
@@ -158,6 +167,7 @@ impl Fault for CheckpointError {
             Self::Credentials { .. } => "CheckpointCredentials",
             Self::Clock { .. } => "ClockSkew",
             Self::NoBucket { .. } => "CheckpointBucket",
+            Self::NoFolder { .. } => "CheckpointFolder",
             Self::Unreachable { .. } => "CheckpointStoreUnreachable",
             Self::Local(error) => error.reason(),
             Self::Superseded => "CheckpointSuperseded",
@@ -169,11 +179,12 @@ impl Fault for CheckpointError {
 
     fn passes_by_itself(&self) -> bool {
         match self {
-            // Someone gives the right, renews the secret, sets the clock, makes the bucket; the next checkpoint shows it.
+            // Someone gives the right, renews the secret, sets the clock, makes the bucket, mounts the folder; the next checkpoint shows it.
             Self::Denied { .. }
             | Self::Credentials { .. }
             | Self::Clock { .. }
             | Self::NoBucket { .. }
+            | Self::NoFolder { .. }
             | Self::Unreachable { .. }
             | Self::Superseded
             | Self::Overtaken { .. } => true,

@@ -1,4 +1,4 @@
-//! Checkpoints in a folder of this machine, as links to the store's files where that can be.
+//! Checkpoints in a folder of this machine: on the stores' own volume as links to their files where that can be, else as copies.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
+use turbine_protocol::AppId;
 
 use super::error::CheckpointError;
 use super::manifest::{Checksum, is_table};
@@ -26,6 +27,9 @@ pub(crate) struct LocalFolder {
     /// Folders that are known to be durable. That one is there does not say it: whoever made it may have been killed
     /// before it was synced.
     durable: Mutex<BTreeSet<PathBuf>>,
+    /// The folder of another volume, which is never made here: if its mount is missing, what would be made in its place is
+    /// not that volume, and what is not in it may well be there.
+    other_volume: Option<PathBuf>,
 }
 
 impl LocalFolder {
@@ -38,6 +42,29 @@ impl LocalFolder {
             root,
             files,
             durable: Mutex::default(),
+            other_volume: None,
+        }
+    }
+
+    /// The checkpoints of an app in a folder of another volume.
+    pub(crate) fn elsewhere(folder: &Path, app: &AppId) -> Self {
+        Self {
+            other_volume: Some(folder.to_owned()),
+            ..Self::new(folder.join(app.as_str()))
+        }
+    }
+
+    /// A copy that shares its bytes with the store is none on another volume.
+    fn links(&self) -> bool {
+        self.other_volume.is_none()
+    }
+
+    fn there(&self) -> Result<(), CheckpointError> {
+        match &self.other_volume {
+            Some(folder) if !folder.is_dir() => Err(CheckpointError::NoFolder {
+                place: folder.display().to_string(),
+            }),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -47,6 +74,7 @@ impl LocalFolder {
         path: &Path,
         work: impl FnOnce(&dyn FileLayer) -> io::Result<T>,
     ) -> Result<T, CheckpointError> {
+        self.there()?;
         let made = || -> io::Result<T> {
             let folder = path.parent().unwrap_or(&self.root);
             let durable = || self.durable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,6 +92,7 @@ impl LocalFolder {
 #[async_trait]
 impl Place for LocalFolder {
     async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, CheckpointError> {
+        self.there()?;
         let folder = self.root.join(folder);
         let read = || -> io::Result<Vec<(String, u64)>> {
             let names = match self.files.list(&folder) {
@@ -86,6 +115,7 @@ impl Place for LocalFolder {
     }
 
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, CheckpointError> {
+        self.there()?;
         let path = self.root.join(path);
         match self.files.read(&path) {
             Ok(content) => Ok(Some(content)),
@@ -106,7 +136,7 @@ impl Place for LocalFolder {
             files.sync_file(from)?;
             let unfinished = unfinished(&path);
             remove(files, &unfinished)?;
-            if files.hard_link(from, &unfinished).is_err() {
+            if !self.links() || files.hard_link(from, &unfinished).is_err() {
                 copy(files, from, &unfinished)?;
             }
             // Replaces what a broken disk may have left under the name.
@@ -137,10 +167,11 @@ impl Place for LocalFolder {
         to: &Path,
         meter: &Meter,
     ) -> Result<Option<Fetched>, CheckpointError> {
+        self.there()?;
         let path = self.root.join(path);
         let work = || -> io::Result<Fetched> {
             let files = &*self.files;
-            let linked = is_table(to) && files.hard_link(&path, to).is_ok();
+            let linked = self.links() && is_table(to) && files.hard_link(&path, to).is_ok();
             if !linked {
                 copy(files, &path, to)?;
             }
@@ -158,6 +189,7 @@ impl Place for LocalFolder {
     }
 
     async fn remove(&self, folder: &str, names: &[String]) -> Result<(), CheckpointError> {
+        self.there()?;
         let folder = self.root.join(folder);
         let work = || -> io::Result<()> {
             let files = &*self.files;

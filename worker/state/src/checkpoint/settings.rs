@@ -28,6 +28,13 @@ impl Default for CheckpointSettings {
 pub enum Destination {
     /// The volume of the stores, as links to their files: no room is taken twice.
     Volume,
+    /// A folder of another volume, which is there already, with copies of the files.
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Whose checkpoints; each app has a folder of its own in it.
+        app: AppId,
+    },
     /// A bucket of S3 or of what speaks like it.
     S3 {
         /// Where, and how to get there.

@@ -5,6 +5,7 @@
 //! absorbed what it says.
 
 mod index;
+mod reading;
 mod record;
 mod scan;
 
@@ -13,6 +14,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::FlockOperation;
 use turbine_protocol::journal::Record;
 use turbine_protocol::{EntryNumber, StoreEpoch, StoredEntry, Task};
 
@@ -131,15 +133,7 @@ impl Journal {
         make_folders(&SystemFiles, root, &folder).map_err(|error| io("make", &folder, &error))?;
         let path = folder.join(LOCK);
         let lock = File::create(&path).map_err(|error| io("open", &path, &error))?;
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
-            |error| match error {
-                rustix::io::Errno::WOULDBLOCK => StateError::InUse {
-                    path: folder.clone(),
-                    detail: "another process holds the lock of its journal".to_owned(),
-                },
-                other => io("lock", &path, &other.into()),
-            },
-        )?;
+        hold(&lock, &folder, FlockOperation::NonBlockingLockExclusive)?;
         Self::recover(folder, Box::new(SystemFiles), limits, Some(lock))
     }
 
@@ -153,30 +147,13 @@ impl Journal {
             let path = path.to_owned();
             move |error: std::io::Error| io(what, &path, &error)
         };
-        let mut numbers: Vec<u64> = files
-            .list(&folder)
-            .map_err(failed("read", &folder))?
-            .iter()
-            .filter_map(|name| name.strip_suffix(SUFFIX)?.parse().ok())
-            .collect();
-        numbers.sort_unstable();
-        let mut index = Index::default();
-        let mut last = None;
-        for (at, number) in numbers.iter().enumerate() {
-            let path = segment_path(&folder, *number);
-            let bytes = files.read(&path).map_err(failed("read", &path))?;
-            let closed = at + 1 < numbers.len();
-            if at > 0 && numbers[at - 1] + 1 != *number {
-                index.damaged(Damage {
-                    segment: *number,
-                    offset: 0,
-                });
-            }
-            let good = take_segment(&mut index, &bytes, *number, closed);
-            last = Some((*number, good, bytes.len() as u64));
-        }
+        let (mut index, last) = read_segments(&*files, &folder)?;
         let (number, file, written) = match last {
-            Some((number, good, length)) if good >= SEGMENT_HEADER as u64 => {
+            Some(Last {
+                number,
+                good,
+                length,
+            }) if good >= SEGMENT_HEADER as u64 => {
                 let path = segment_path(&folder, number);
                 let file = files.open(&path).map_err(failed("open", &path))?;
                 if good < length {
@@ -190,7 +167,7 @@ impl Journal {
                 file.sync().map_err(failed("sync", &path))?;
                 (number, file, good)
             }
-            Some((number, ..)) => {
+            Some(Last { number, .. }) => {
                 let path = segment_path(&folder, number);
                 files.remove(&path).map_err(failed("remove", &path))?;
                 let file = create_segment(&*files, &folder, number)?;
@@ -451,6 +428,63 @@ impl Journal {
     pub(crate) fn bytes(&self) -> u64 {
         self.lock().index.bytes()
     }
+}
+
+/// Takes the journal's lock, in one of the two ways.
+fn hold(lock: &File, folder: &Path, how: FlockOperation) -> Result<(), StateError> {
+    rustix::fs::flock(lock, how).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => StateError::InUse {
+            path: folder.to_owned(),
+            detail: "another process holds the lock of its journal".to_owned(),
+        },
+        other => io("lock", &folder.join(LOCK), &other.into()),
+    })
+}
+
+/// The newest segment.
+struct Last {
+    number: u64,
+    /// How much of it is worth keeping.
+    good: u64,
+    length: u64,
+}
+
+/// Reads all segments of a folder.
+fn read_segments(
+    files: &dyn FileLayer,
+    folder: &Path,
+) -> Result<(Index, Option<Last>), StateError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error: std::io::Error| io("read", &path, &error)
+    };
+    let mut numbers: Vec<u64> = files
+        .list(folder)
+        .map_err(failed(folder))?
+        .iter()
+        .filter_map(|name| name.strip_suffix(SUFFIX)?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    let mut index = Index::default();
+    let mut last = None;
+    for (at, number) in numbers.iter().enumerate() {
+        let path = segment_path(folder, *number);
+        let bytes = files.read(&path).map_err(failed(&path))?;
+        let closed = at + 1 < numbers.len();
+        if at > 0 && numbers[at - 1] + 1 != *number {
+            index.damaged(Damage {
+                segment: *number,
+                offset: 0,
+            });
+        }
+        let good = take_segment(&mut index, &bytes, *number, closed);
+        last = Some(Last {
+            number: *number,
+            good,
+            length: bytes.len() as u64,
+        });
+    }
+    Ok((index, last))
 }
 
 fn fail(state: &mut State, path: PathBuf, error: &std::io::Error) -> StateError {

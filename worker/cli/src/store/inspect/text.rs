@@ -67,6 +67,10 @@ fn line(what: &str, is: &str, out: &mut impl Write) -> io::Result<()> {
 fn store(found: &Found, out: &mut impl Write) -> io::Result<()> {
     let identity = &found.identity;
     line("path", &printable(&found.path), out)?;
+    if let Some(checkpoint) = found.checkpoint {
+        let words = format!("what follows is of checkpoint {checkpoint}");
+        line("checkpoint", &words, out)?;
+    }
     let app = format!("{}, lineage {}", identity.app_id, identity.lineage);
     line("app", &app, out)?;
     let key = format!(
@@ -84,6 +88,13 @@ fn store(found: &Found, out: &mut impl Write) -> io::Result<()> {
         "not in order, or opened since"
     };
     line("stopped", stopped, out)?;
+    if found.unsaved_keys > 0 {
+        let words = format!(
+            "{} keys of the entries behind {} are in the journal only",
+            found.unsaved_keys, found.saved_entry
+        );
+        line("unsaved", &words, out)?;
+    }
     if let Some(prepared) = &found.prepared {
         let words = "an entry that the broker has to decide over; if it counts:";
         line("prepared", words, out)?;

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod damage;
+mod folder;
 mod killed;
 mod objects;
 mod power;
