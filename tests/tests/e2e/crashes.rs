@@ -110,7 +110,8 @@ async fn crash(bed: &Bed, guarantee: &str, seed: u64, kills: u64) -> Result<usiz
         records: parts * RECORDS,
         keys: 300,
         seed,
-        span_ms: parts.cast_signed() * SPAN_MS,
+        // The last windows are open for half of their time.
+        span_ms: parts.cast_signed() * SPAN_MS / 60_000 * 60_000 + 30_000,
         ..EventPlan::default()
     };
     let lives = async {
@@ -184,7 +185,7 @@ fn check(
     report.check()?;
     ensure!(report.input_rows == rows, "{rows} were written: {report:?}");
     ensure!(
-        report.closed > 1_000 && report.late_rows > 0 && report.open.len() > 100,
+        report.closed > 1_000 && report.late_rows > 0 && report.open.len() > 10,
         "too little was tested: {report:?}"
     );
     if guarantee == "exactlyOnce" {

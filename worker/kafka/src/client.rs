@@ -90,9 +90,8 @@ impl ClientContext for Context {
         tracing::debug!(target: "librdkafka", %error, reason, "client error");
         let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
         let mut trouble = lock(&self.trouble);
-        // That all brokers are down follows from what was said before, and says less.
-        if code == Code::AllBrokersDown
-            && let Some(before) = trouble.as_mut()
+        if let Some(before) = trouble.as_mut()
+            && says_less(code, before.code)
         {
             before.at = Instant::now();
             return;
@@ -106,6 +105,20 @@ impl ClientContext for Context {
             at: Instant::now(),
             code,
         });
+    }
+}
+
+/// That all brokers are down follows from what was said before. That a connection broke says less than why logins fail on those
+/// that did not: on a busy machine one and the same refusal shows as either.
+fn says_less(code: Code, before: Code) -> bool {
+    let refused = matches!(
+        before,
+        Code::SSL | Code::Authentication | Code::SaslAuthenticationFailed
+    );
+    match code {
+        Code::AllBrokersDown => true,
+        Code::BrokerTransportFailure => refused,
+        _ => false,
     }
 }
 

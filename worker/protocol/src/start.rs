@@ -335,7 +335,12 @@ pub fn decide(inputs: &StartInputs) -> StartDecision {
 
 fn try_decide(inputs: &StartInputs) -> Result<StartDecision, StartRefusal> {
     if let Some(marker) = &inputs.volume {
-        check_marker(inputs, marker)?;
+        check_marker(
+            &inputs.assigned,
+            inputs.layout_epoch,
+            inputs.on_foreign,
+            marker,
+        )?;
     }
     let broker = usable_broker(inputs)?;
     match usable_store(inputs)? {
@@ -345,12 +350,12 @@ fn try_decide(inputs: &StartInputs) -> Result<StartDecision, StartRefusal> {
 }
 
 fn lineage_counts(
-    inputs: &StartInputs,
+    expected: Lineage,
+    on_foreign: OnForeign,
     place: &'static str,
     found: Lineage,
 ) -> Result<bool, StartRefusal> {
-    let expected = inputs.assigned.lineage;
-    match inputs.on_foreign {
+    match on_foreign {
         _ if found == expected => Ok(true),
         OnForeign::Discard => Ok(false),
         OnForeign::Refuse => Err(StartRefusal::ForeignLineage {
@@ -362,11 +367,10 @@ fn lineage_counts(
 }
 
 fn check_epoch(
-    inputs: &StartInputs,
+    assigned: LayoutEpoch,
     place: &'static str,
     found: LayoutEpoch,
 ) -> Result<(), StartRefusal> {
-    let assigned = inputs.layout_epoch;
     if found > assigned {
         return Err(StartRefusal::OldAssignment {
             place,
@@ -377,16 +381,26 @@ fn check_epoch(
     Ok(())
 }
 
-fn check_marker(inputs: &StartInputs, marker: &VolumeMarker) -> Result<(), StartRefusal> {
+/// What the volume alone refuses, whatever the broker knows: part of [`decide`], and all that can be asked while no broker
+/// answers.
+///
+/// # Errors
+/// The volume is of another app, of another life of it, or of a newer layout.
+pub fn check_marker(
+    assigned: &StoreIdentity,
+    layout_epoch: LayoutEpoch,
+    on_foreign: OnForeign,
+    marker: &VolumeMarker,
+) -> Result<(), StartRefusal> {
     // Another app's state is never discarded: it is not this owner's to give away.
-    if marker.app_id != inputs.assigned.app_id {
+    if marker.app_id != assigned.app_id {
         return Err(StartRefusal::ForeignApp {
             found: marker.app_id.to_string(),
-            expected: inputs.assigned.app_id.to_string(),
+            expected: assigned.app_id.to_string(),
         });
     }
-    if lineage_counts(inputs, VOLUME, marker.lineage)? {
-        check_epoch(inputs, VOLUME, marker.layout_epoch)?;
+    if lineage_counts(assigned.lineage, on_foreign, VOLUME, marker.lineage)? {
+        check_epoch(layout_epoch, VOLUME, marker.layout_epoch)?;
     }
     Ok(())
 }
@@ -403,10 +417,15 @@ fn usable_broker(inputs: &StartInputs) -> Result<Committed, StartRefusal> {
         BrokerEvidence::Nothing => Ok(Committed::Nothing),
         BrokerEvidence::Committed { offset, receipt } => match receipt {
             Ok(receipt) => {
-                if !lineage_counts(inputs, GROUP, receipt.lineage)? {
+                if !lineage_counts(
+                    inputs.assigned.lineage,
+                    inputs.on_foreign,
+                    GROUP,
+                    receipt.lineage,
+                )? {
                     return Ok(Committed::Nothing);
                 }
-                check_epoch(inputs, GROUP, receipt.store_epoch.layout())?;
+                check_epoch(inputs.layout_epoch, GROUP, receipt.store_epoch.layout())?;
                 Ok(Committed::Receipt(*offset, *receipt))
             }
             Err(NotAReceipt::Version(version)) => Err(StartRefusal::NewerReceipt {
@@ -429,7 +448,12 @@ fn usable_store(inputs: &StartInputs) -> Result<Usable<'_>, StartRefusal> {
         });
     };
     if store.identity.app_id == inputs.assigned.app_id
-        && !lineage_counts(inputs, STORE, store.identity.lineage)?
+        && !lineage_counts(
+            inputs.assigned.lineage,
+            inputs.on_foreign,
+            STORE,
+            store.identity.lineage,
+        )?
     {
         return Ok(Usable::Nothing {
             discard_store: true,

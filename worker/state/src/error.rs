@@ -212,6 +212,18 @@ enum Act {
     Writing,
 }
 
+/// Faults of reading, and of files that could not be opened for want of descriptors.
+fn passes(lower: &str) -> bool {
+    [
+        "while pread",
+        "random read",
+        "sequential read",
+        "too many open files",
+    ]
+    .iter()
+    .any(|text| lower.contains(text))
+}
+
 fn told(what: &'static str, path: &Path, error: &rocksdb::Error, act: Act) -> StateError {
     let detail = error.to_string();
     let lower = detail.to_lowercase();
@@ -230,6 +242,8 @@ fn told(what: &'static str, path: &Path, error: &rocksdb::Error, act: Act) -> St
             StateError::Damaged { path, detail }
         }
         rocksdb::ErrorKind::Corruption => StateError::Damaged { path, detail },
+        // A compaction that could not read says so to whoever writes next; what is written is not in doubt.
+        rocksdb::ErrorKind::IOError if passes(&lower) => StateError::Io { what, path, detail },
         // Opened anew after a failed sync the store may call durable what is not, and the journal would let it go.
         rocksdb::ErrorKind::IOError if matches!(act, Act::Writing) => {
             StateError::SyncFailed { path, detail }

@@ -151,8 +151,9 @@ impl TaskStore {
             filling.finish(&progress)?;
             self.progress = progress;
             self.saved = self.progress.number;
-            self.journal.release(self.life, self.saved)?;
         }
+        // Also where nothing was to be taken in: what a killed process had released is not known to this journal.
+        self.journal.release(self.life, self.saved)?;
         self.prepared = played.held.map(|(found, progress)| Prepared {
             progress,
             found: Some(found),

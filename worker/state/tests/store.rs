@@ -14,12 +14,14 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use common::{
-    app, budget, close, commit, content, identity, lineage, positions, save, task, volume,
+    app, budget, close, commit, content, identity, lineage, partition, positions, save, task,
+    volume,
 };
 use tempfile::tempdir;
 use turbine_protocol::start::StoreEvidence;
 use turbine_protocol::{
-    Category, Change, Entry, EntryChecksum, EntryNumber, Fault, Frontier, StoreEpoch, VolumeMarker,
+    Category, Change, Entry, EntryChecksum, EntryNumber, Fault, Frontier, StoreEpoch,
+    StoreIdentity, VolumeMarker,
 };
 use turbine_state::{
     FoundStore, Progress, StateBudget, StateError, StateVolume, TaskState, TaskStore,
@@ -578,4 +580,53 @@ fn a_state_that_is_set_somewhere_else_takes_in_nothing_that_the_journal_has_of_i
         assert_eq!(content(&store)[&b"c"[..]], b"6");
         assert_eq!(store.prepared().unwrap().number, number(to + 2));
     }
+}
+
+#[test]
+fn a_store_that_idles_after_a_crash_holds_no_segment_back() {
+    let folder = tempdir().unwrap();
+    let other = || StoreIdentity {
+        partition: partition(4),
+        ..identity()
+    };
+    let changes: &[(&[u8], Option<&[u8]>)] = &[(b"k", Some(b"v"))];
+    {
+        let volume = volume(folder.path());
+        let mut idle = volume.create_store(&identity(), &positions(0)).unwrap();
+        commit(&mut idle, 1, changes).unwrap();
+        save(&mut idle, changes).unwrap();
+        // Dropped as a kill leaves it.
+    }
+    let volume = volume(folder.path());
+    let idle = volume.open_store(&identity()).unwrap().unwrap();
+    let mut busy = volume.create_store(&other(), &positions(0)).unwrap();
+    let segments = || {
+        std::fs::read_dir(folder.path().join("_journal"))
+            .unwrap()
+            .filter(|entry| {
+                let name = entry.as_ref().unwrap().file_name();
+                name.to_string_lossy().ends_with(".log")
+            })
+            .count()
+    };
+    let value = vec![7; 4 << 20];
+    for number in 1..20 {
+        busy.commit(&Entry {
+            task: &other().task(),
+            store_epoch: other().store_epoch,
+            number: busy.progress().number.next(),
+            positions: &positions(number),
+            frontier: Frontier(None),
+            clocks: &[],
+            changes: &[Change {
+                key: b"k",
+                value: Some(&value),
+            }],
+        })
+        .unwrap();
+    }
+    assert!(segments() > 2, "too little for several segments");
+    save(&mut busy, changes).unwrap();
+    assert_eq!(segments(), 1);
+    drop(idle);
 }

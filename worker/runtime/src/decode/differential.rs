@@ -302,7 +302,7 @@ fn value(kind: ColumnType, odd: f64, rng: &mut StdRng, out: &mut Vec<u8>) {
         ColumnType::Float64 => out.extend(float_text(rng).as_bytes()),
         ColumnType::Bool => out.extend(if rng.random() { &b"true"[..] } else { b"false" }),
         ColumnType::Timestamp => {
-            let ms = rng.random_range(-62_135_596_800_000..253_402_300_799_999);
+            let ms = rng.random_range(-62_135_596_800_000..253_402_207_200_000);
             let time = jiff::Timestamp::from_millisecond(ms).unwrap();
             out.extend(format!("\"{time}\"").as_bytes());
         }

@@ -17,6 +17,7 @@ use super::recover::tell_missing;
 use super::rights::{check_rights, dead_letter_topic};
 use super::setup::TaskSetup;
 use super::spec::{SpecFault, pipeline_spec};
+use super::thread::end_if_unsynced;
 use crate::control::assignment::count_refusal;
 use crate::control::metrics::TaskMetrics;
 use crate::control::status::{Step, TaskCell};
@@ -172,8 +173,11 @@ fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {
 
 /// A task that is stopped before it opens its state shows what was known of its placement all the same.
 fn show_stored_verdict(setup: &TaskSetup, cell: &TaskCell) {
-    let Ok(FoundStore::Ours(store)) = setup.volume.find(&setup.identity()) else {
-        return;
+    let store = match setup.volume.find(&setup.identity()) {
+        Ok(FoundStore::Ours(store)) => store,
+        Ok(FoundStore::Absent | FoundStore::Other(_)) => return,
+        // The task is stopped for another reason, which is told; this one only if it must not be passed over.
+        Err(error) => return end_if_unsynced(cell, &error.into()),
     };
     if let Ok(clocks) = clocks_of(store.progress()) {
         cell.update(|status| {

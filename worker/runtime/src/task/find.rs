@@ -6,7 +6,7 @@ use turbine_crds::compiled::CompiledStart;
 use turbine_kafka::KafkaError;
 use turbine_protocol::start::{
     BrokerEvidence, Gap, Guarantee, Notice, OlderStore, PreparedFate, Recovery, StartDecision,
-    StartFrom, StartInputs, StartRefusal, StoreEvidence, decide,
+    StartFrom, StartInputs, StartRefusal, StoreEvidence, check_marker, decide,
 };
 use turbine_protocol::{Offset, Position, TopicName, VolumeMarker};
 use turbine_state::fault::{self, FaultPoint};
@@ -143,7 +143,7 @@ pub(super) fn find_state(
             },
             // What a dead life of ours left pending is ended by taking over. Where a broker is down as well, this looks like
             // nobody to be reached; waiting for an answer would be waiting for the transaction's time-out.
-            Err(TaskError::Kafka(error)) if error.is_without_answer() => {}
+            Err(TaskError::Kafka(error)) if error.is_without_answer() => check_volume(setup)?,
             Err(error) => return Err(error),
         }
     }
@@ -265,7 +265,8 @@ pub(super) fn find_state(
             let at = Position {
                 topic: topic.clone(),
                 partition,
-                next: offset,
+                // In front of what retention took: a start that ends before its first commit finds the gap again.
+                next: gap.map_or(offset, |gap| gap.from),
             };
             let store = setup.volume.create_store(&identity, &[at])?;
             Ok(Found {
@@ -274,6 +275,15 @@ pub(super) fn find_state(
             })
         }
     }
+}
+
+/// What can be refused without the broker.
+fn check_volume(setup: &TaskSetup) -> Result<(), TaskError> {
+    if let Some(marker) = setup.volume.marker()? {
+        let assigned = setup.identity();
+        check_marker(&assigned, setup.layout_epoch, setup.on_foreign, &marker)?;
+    }
+    Ok(())
 }
 
 /// Whether a checkpoint may take the place of a store that is not there. What must not run at all is refused before.
@@ -292,7 +302,7 @@ fn may_be_restored(setup: &TaskSetup, topic: &TopicName) -> Result<bool, TaskErr
         Err(TaskError::Kafka(error))
             if error.is_without_answer() && setup.guarantee() == Guarantee::ExactlyOnce =>
         {
-            Ok(true)
+            check_volume(setup).map(|()| true)
         }
         Err(error) => Err(error),
     }

@@ -370,11 +370,25 @@ impl<'a> Life<'a> {
                 task = %self.cell.task(), error = %second, category = %second.category(),
                 "the last commit failed as well; it is done again from the last one that held"
             );
+            if second.ends_process() {
+                return second;
+            }
         }
-        let outrun = matches!(error, KafkaError::OffsetOutOfRange { .. });
+        let outside = matches!(error, KafkaError::OffsetOutOfRange { .. });
         match self.setup.on_retention_gap() {
-            OnRetentionGap::Accept if outrun => TaskError::Outrun(error),
+            OnRetentionGap::Accept if outside => self.outrun(error),
             OnRetentionGap::Accept | OnRetentionGap::Stop => error.into(),
+        }
+    }
+
+    /// Retention took what comes next. A log that ends before it was cut off at its end: nobody has accepted that.
+    fn outrun(&self, error: KafkaError) -> TaskError {
+        let partition = self.setup.plan.task.partition;
+        let wait = self.setup.limits.broker_wait;
+        match self.setup.admin.watermarks(&self.topic, partition, wait) {
+            Ok(log) if log.start() > self.position => TaskError::Outrun(error),
+            Ok(_) => error.into(),
+            Err(unanswered) => unanswered.into(),
         }
     }
 

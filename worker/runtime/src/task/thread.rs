@@ -81,13 +81,7 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
                 message: words(&*panic),
             },
         };
-        if error.ends_process() {
-            tracing::error!(
-                task = %cell.task(), %error, category = %error.category(), reason = error.reason(),
-                "the process ends"
-            );
-            std::process::exit(SYNC_FAILED);
-        }
+        end_if_unsynced(cell, &error);
         if cell.status().position > before {
             faults = Faults::default();
         }
@@ -133,11 +127,30 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
 /// Else its last entries would keep the journal of all other tasks until the volume is full. What is prepared and undecided
 /// stays.
 fn let_journal_go(setup: &TaskSetup, cell: &TaskCell) {
-    if let Err(error) = setup.volume.find(&setup.identity()) {
-        tracing::warn!(
+    // What halted the task may be a panic in the opening of its store.
+    let opened = catch_unwind(AssertUnwindSafe(|| setup.volume.find(&setup.identity())));
+    let error = match opened {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => TaskError::from(error),
+        Err(panic) => TaskError::Panicked {
+            message: words(&*panic),
+        },
+    };
+    end_if_unsynced(cell, &error);
+    tracing::warn!(
+        task = %cell.task(), %error, category = %error.category(), reason = error.reason(),
+        "the journal keeps what it has of this halted task"
+    );
+}
+
+/// After a failed sync nothing in this process may open the files again: they may look durable and not be.
+pub(super) fn end_if_unsynced(cell: &TaskCell, error: &TaskError) {
+    if error.ends_process() {
+        tracing::error!(
             task = %cell.task(), %error, category = %error.category(), reason = error.reason(),
-            "the journal keeps what it has of this halted task"
+            "the process ends"
         );
+        std::process::exit(SYNC_FAILED);
     }
 }
 

@@ -202,7 +202,10 @@ impl Shared {
 /// A folder on another volume than that of the stores.
 fn elsewhere(folder: &Path, app: &AppId, volume: &Path) -> Result<LocalFolder, CheckpointError> {
     let inside = match (std::path::absolute(folder), std::path::absolute(volume)) {
-        (Ok(folder), Ok(volume)) => folder.starts_with(volume),
+        // Its own folder in there may be the volume's, if that lies in there as well.
+        (Ok(folder), Ok(volume)) => {
+            folder.starts_with(&volume) || folder.join(app.as_str()).starts_with(&volume)
+        }
         (Err(_), _) | (_, Err(_)) => false,
     };
     if inside || !folder.is_absolute() {
