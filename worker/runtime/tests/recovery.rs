@@ -25,7 +25,7 @@ use turbine_state::checkpoint::{CheckpointSettings, Checkpointer};
 /// Checkpoints come often, and windows close only at the end.
 fn often() -> Value {
     let mut app = app();
-    app["checkpoints"] = json!({"intervalMs": 100, "retain": 2, "s3": null});
+    app["checkpoints"] = json!({"intervalMs": 100, "retain": 2});
     app["subscriptions"][0]["outOfOrdernessMs"] = json!(90_000);
     app
 }
