@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use rdkafka::consumer::Consumer as _;
-
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use turbine_protocol::{GroupId, TopicName};
 
 use super::Admin;
+use crate::client::Context;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi;
 
@@ -177,11 +177,18 @@ impl Admin {
     ) -> Result<Vec<MissingRight>, KafkaError> {
         let resource = Resource::Group(group.as_str());
         let doing: Doing<'_> = self.doing("describe", resource, timeout);
-        let told = match ffi::group_operations(&self.reader, &[group.as_str()], timeout) {
-            Ok(told) => told.into_iter().next().map(|(_, told)| told),
-            Err(code) => Some(Err(code)),
-        };
-        match missing(resource, &[Right::Read], told.unwrap_or(Ok(None))) {
+        let mut told = group_operations(&self.reader, group, timeout);
+        if matches!(told, Err(Code::OperationTimedOut | Code::RequestTimedOut)) {
+            // The client remembers the coordinator, and asks one that stands still again and again: nothing breaks their
+            // connection. A new client asks who it is now.
+            let fresh: BaseConsumer<Context> = self
+                .settings
+                .admin()
+                .create_with_context(Context::default())
+                .map_err(|error| doing.failed(&error))?;
+            told = group_operations(&fresh, group, timeout);
+        }
+        match missing(resource, &[Right::Read], told) {
             Ok(found) => Ok(found),
             // A group that has no offsets yet; a broker too old for the question. The first commit asks for the same right.
             Err(
@@ -195,6 +202,15 @@ impl Admin {
             Err(code) => Err(self.explained(&doing, doing.code(code, &code.to_string()))),
         }
     }
+}
+
+fn group_operations(
+    client: &BaseConsumer<Context>,
+    group: &GroupId,
+    timeout: Duration,
+) -> Result<ffi::Operations, Code> {
+    let told = ffi::group_operations(client, &[group.as_str()], timeout)?;
+    told.into_iter().next().map_or(Ok(None), |(_, told)| told)
 }
 
 #[cfg(test)]
