@@ -154,7 +154,7 @@ impl Cut {
             .collect();
         let rules = format!(
             "table inet {TABLE} {{ chain out {{ type filter hook output priority 0; policy accept; \
-             meta skgid {GROUP} tcp dport {{ {} }} drop; }} }}",
+             meta skgid {GROUP} tcp dport {{ {} }} drop; }}; }}",
             ports.join(", ")
         );
         let file: PathBuf = std::env::temp_dir().join(format!("{TABLE}.{}", std::process::id()));
