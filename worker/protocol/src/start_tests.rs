@@ -3,7 +3,7 @@ use turbine_keygroups::{Partition, RawPartitionCount};
 use uuid::Uuid;
 
 use super::*;
-use crate::entry::Frontier;
+use crate::entry::{EntryChecksum, Frontier};
 use crate::epochs::StoreEpoch;
 use crate::fault::Fault;
 use crate::layout::Task;
