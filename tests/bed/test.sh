@@ -124,17 +124,17 @@ end_to_end_tests() {
     count "$logs/e2e.log"
     ((status |= run))
   }
+  "$BED/s3.sh" up || return 1
+  eval "$("$BED/env.sh")"
   if [ ${#names[@]} -gt 0 ]; then run_e2e --test-threads=1 "${names[@]}"; else
     # tests wait for pods most of the time; those of the second call stop the broker, commit ten times a second and task, or install
     # releases that watch all namespaces
-    "$BED/s3.sh" up || return 1
-    eval "$("$BED/env.sh")"
     local alone=(crash_points:: crashes:: end_to_end:: exactly_once:: helm:: topics::an_unreachable) skip=()
     for module in "${alone[@]}"; do skip+=(--skip "$module"); done
     run_e2e --test-threads=3 "${skip[@]}"
     run_e2e --test-threads=1 "${alone[@]}"
-    "$BED/s3.sh" down --wipe
   fi
+  "$BED/s3.sh" down --wipe
   skips=$(wc -l <"$TURBINE_SKIP_LOG")
   passed=$((passed - skips)) skipped=$((skipped + skips))
   sed 's/^/skipped: /' "$TURBINE_SKIP_LOG"

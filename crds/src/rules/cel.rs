@@ -542,7 +542,8 @@ pub(crate) fn one_checkpoint_store() -> Rule {
 pub(crate) fn checkpoint_folder() -> Rule {
     rule(
         format!(
-            "self.matches('^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$') && !(self + '/').startsWith('{STATE_DIR}/')"
+            "self.matches('^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$') && !(self + '/').startsWith('{STATE_DIR}/') \
+             && !'{STATE_DIR}/'.startsWith(self + '/')"
         ),
         words::CHECKPOINT_FOLDER,
         &[("given", "self")],

@@ -87,9 +87,12 @@ fn is_endpoint(text: &str) -> bool {
         })
 }
 
-/// The state's folder is the volume that the checkpoints have to outlive.
+/// The state's folder is the volume that the checkpoints have to outlive. One above it is none either: a checkpoint's place is a
+/// folder in there that the app names.
 fn is_folder(text: &str) -> bool {
-    let in_state = std::path::Path::new(text).starts_with(STATE_DIR);
+    let folder = std::path::Path::new(text);
+    let in_state =
+        folder.starts_with(STATE_DIR) || std::path::Path::new(STATE_DIR).starts_with(folder);
     text.strip_prefix('/')
         .is_some_and(|rest| rest.split('/').all(is_part))
         && !in_state

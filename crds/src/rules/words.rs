@@ -139,7 +139,7 @@ words! {
     REGION = "`{given}` is not a region; use letters, digits and `-`, for example eu-central-1";
     ENDPOINT = "`{given}` is not the address of an object store; write http:// or https://, host and, where needed, port, for example https://minio.storage:9000";
     ONE_CHECKPOINT_STORE = "checkpoints go to a bucket or to a folder; set `s3` or `folder`, one of the two";
-    CHECKPOINT_FOLDER = "`{given}` is not a folder for checkpoints; write an absolute path of letters, digits, `-`, `_` and `.` where podOverrides mount a volume, outside /var/lib/turbine, for example /mnt/checkpoints";
+    CHECKPOINT_FOLDER = "`{given}` is not a folder for checkpoints; write an absolute path of letters, digits, `-`, `_` and `.` where podOverrides mount a volume, neither in /var/lib/turbine nor above it, for example /mnt/checkpoints";
     PREFIX = "`{given}` is not a prefix of objects; write letters, digits, `-`, `_` and `.`, with single `/` between parts and none at the ends";
 
     OVERRIDE_SHAPE = "does not read as a PodTemplateSpec: {error}";

@@ -606,6 +606,7 @@ fn checkpoints_have_one_store(#[case] store: Value) {
 #[case::space("/mnt/check points")]
 #[case::state("/var/lib/turbine")]
 #[case::in_state("/var/lib/turbine/checkpoints")]
+#[case::above_state("/var/lib")]
 fn checkpoint_folders(#[case] folder: &str) {
     let path = "spec.state.checkpoints.store.folder";
     check(

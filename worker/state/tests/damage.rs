@@ -8,22 +8,34 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::{close, commit, content, identity, positions, save, task, volume};
 use tempfile::tempdir;
 use turbine_protocol::{EntryNumber, Fault, StoreEpoch};
-use turbine_state::{MARKER_FILE, StateError, TaskState};
+use turbine_state::{MARKER_FILE, StateError, TaskState, TaskStore};
 
 fn number(n: i64) -> EntryNumber {
     n.try_into().unwrap()
 }
 
 /// Changes the byte in the middle of the journal's first segment.
-fn damage_the_journal(root: &std::path::Path) {
+fn damage_the_journal(root: &Path) {
     let segment = root.join("_journal/00000000000000000001.log");
     let mut bytes = std::fs::read(&segment).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
+}
+
+/// A new store with one commit, which its files have.
+fn saved_once(root: &Path) -> TaskStore {
+    let mut store = volume(root)
+        .create_store(&identity(), &positions(0))
+        .unwrap();
+    commit(&mut store, 1, &[]).unwrap();
+    save(&mut store, &[(b"k", Some(b"v"))]).unwrap();
+    store
 }
 
 #[test]
@@ -64,12 +76,7 @@ fn a_damaged_journal_does_not_concern_a_store_that_was_stopped_in_order_until_it
 fn files_do_not_say_stopped_in_order_once_the_store_has_committed_again() {
     let folder = tempdir().unwrap();
     let root = folder.path();
-    let mut store = volume(root)
-        .create_store(&identity(), &positions(0))
-        .unwrap();
-    commit(&mut store, 1, &[]).unwrap();
-    save(&mut store, &[(b"k", Some(b"v"))]).unwrap();
-    close(store);
+    close(saved_once(root));
     let mut store = volume(root).open_store(&identity()).unwrap().unwrap();
     assert!(store.progress().cleanly_stopped);
     commit(&mut store, 2, &[]).unwrap();
@@ -84,11 +91,7 @@ fn files_do_not_say_stopped_in_order_once_the_store_has_committed_again() {
 fn without_its_journal_a_store_goes_on_from_what_it_saved_as_the_refusal_says() {
     let folder = tempdir().unwrap();
     let root = folder.path();
-    let mut store = volume(root)
-        .create_store(&identity(), &positions(0))
-        .unwrap();
-    commit(&mut store, 1, &[]).unwrap();
-    save(&mut store, &[(b"k", Some(b"v"))]).unwrap();
+    let mut store = saved_once(root);
     for n in 2..6 {
         commit(&mut store, n, &[]).unwrap();
     }
@@ -130,7 +133,7 @@ fn a_flush_that_fails_ends_the_process_and_is_not_tried_again() {
 }
 
 /// The store's files with these families, in each of which lies a row.
-fn raw(path: &std::path::Path, families: &[&str]) {
+fn raw(path: &Path, families: &[&str]) {
     let mut options = rocksdb::Options::default();
     options.create_if_missing(true);
     options.create_missing_column_families(true);
