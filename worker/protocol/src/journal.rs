@@ -19,6 +19,8 @@ pub enum RecordKind {
     Done,
     /// The prepared entry never counted; its number is given anew.
     Cancelled,
+    /// The prepared entry once more, so that what lies before it can go while nobody decides over it.
+    Carried,
 }
 
 /// A record of a task in the journal.
@@ -105,7 +107,9 @@ impl Replay {
             RecordKind::Entry => (follows, Playback::Absorb),
             RecordKind::Prepared => (follows, Playback::Hold),
             RecordKind::Done => (decides, Playback::AbsorbHeld),
-            RecordKind::Cancelled => (decides, Playback::ForgetHeld),
+            // The oldest segments go first: what was taken back may be gone, and this not yet.
+            RecordKind::Cancelled => (decides || follows, Playback::ForgetHeld),
+            RecordKind::Carried => (decides || follows, Playback::Hold),
         };
         if !allowed {
             return Err(JournalGap {
@@ -131,7 +135,7 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use RecordKind::{Cancelled, Done, Entry, Prepared};
+    use RecordKind::{Cancelled, Carried, Done, Entry, Prepared};
 
     fn play(absorbed: i64, records: &[(RecordKind, i64)]) -> Result<Vec<Playback>, JournalGap> {
         let mut replay = Replay::after(absorbed.try_into().unwrap());
@@ -170,13 +174,37 @@ mod tests {
     }
 
     #[test]
+    fn an_undecided_entry_may_be_carried_on_and_what_lies_before_it_may_be_gone() {
+        use Playback::{AbsorbHeld, ForgetHeld, Hold};
+        let all = [
+            (Prepared, 5),
+            (Cancelled, 5),
+            (Prepared, 5),
+            (Carried, 5),
+            (Carried, 5),
+            (Done, 5),
+        ];
+        let played = [Hold, ForgetHeld, Hold, Hold, Hold, AbsorbHeld];
+        for gone in 0..5 {
+            assert_eq!(play(4, &all[gone..]).unwrap(), played[gone..], "{gone}");
+        }
+        assert_eq!(
+            play(4, &[(Carried, 5), (Cancelled, 5)]).unwrap(),
+            [Hold, ForgetHeld]
+        );
+    }
+
+    #[test]
     fn what_cannot_follow_is_a_gap() {
         for (absorbed, records) in [
             (0, &[(Entry, 2)][..]),
             (3, &[(Entry, 5)]),
             (0, &[(Entry, 1), (Entry, 1)]),
             (0, &[(Done, 1)]),
-            (0, &[(Cancelled, 1)]),
+            (0, &[(Cancelled, 2)]),
+            (0, &[(Carried, 2)]),
+            (0, &[(Prepared, 1), (Carried, 2)]),
+            (0, &[(Prepared, 1), (Done, 1), (Carried, 1)]),
             (0, &[(Prepared, 1), (Entry, 1)]),
             (0, &[(Prepared, 1), (Prepared, 2)]),
             (0, &[(Prepared, 1), (Done, 2)]),

@@ -653,3 +653,37 @@ fn exactly_once_an_older_store_is_replayed_and_retention_between_stops_it() {
     running.stop();
     assert_eq!(bed.results(), all);
 }
+
+/// What stands in front of a bad record may stand there for longer than the broker keeps offsets.
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn exactly_once_a_halted_task_goes_on_though_the_groups_offsets_are_gone_by_then() {
+    let (bed, t0) = (Bed::new(), recent());
+    for topic in ["in", "out", "dead"] {
+        bed.create(topic);
+    }
+    let start = |policy: &str| {
+        bed.start(|app| {
+            app["subscriptions"][0]["processingGuarantee"] = json!("exactlyOnce");
+            app["subscriptions"][0]["onError"] = json!(policy);
+        })
+    };
+    bed.produce(&[good(t0), good(t0 + MINUTE), "{".to_owned()]);
+    let running = start("fail");
+    running.until("it stands in front of the bad record", |task| {
+        task.state == TaskState::Halted && task.position == Some(2)
+    });
+    running.stop();
+    let first = ("u".to_owned(), t0, 1);
+    assert_eq!(bed.results(), std::slice::from_ref(&first));
+    let group = GroupId::of(&bed.app_id().parse().unwrap(), &"s".parse().unwrap());
+    bed.admin.delete_group(&group, WAIT).unwrap();
+
+    bed.produce(&[good(t0 + MINUTE), good(t0 + 2 * MINUTE)]);
+    let running = start("skip");
+    running.until("the rest is committed", |task| {
+        task.state == TaskState::Running && task.position == task.end_offset
+    });
+    running.stop();
+    assert_eq!(bed.results(), [first, ("u".to_owned(), t0 + MINUTE, 2)]);
+}

@@ -119,7 +119,10 @@ fn progress_of(entry: &StoredEntry<'_>, found: &RecordRef) -> Progress {
         checksum: found.checksum(),
         positions: entry.positions.clone(),
         frontier: entry.frontier,
-        by_transaction: found.record.kind == RecordKind::Prepared,
+        by_transaction: matches!(
+            found.record.kind,
+            RecordKind::Prepared | RecordKind::Carried
+        ),
         cleanly_stopped: false,
         clocks: entry.clocks.to_vec(),
     }

@@ -131,7 +131,10 @@ fn goes_on(journal: &Journal, life: Life, progress: &crate::Progress) -> bool {
     let mut replay = Replay::after(number);
     let mut known = None;
     for found in &records {
-        let is_entry = matches!(found.record.kind, RecordKind::Entry | RecordKind::Prepared);
+        let is_entry = match found.record.kind {
+            RecordKind::Entry | RecordKind::Prepared | RecordKind::Carried => true,
+            RecordKind::Done | RecordKind::Cancelled => false,
+        };
         if is_entry && found.record.number == number {
             known = Some(found.checksum());
         }

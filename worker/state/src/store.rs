@@ -154,7 +154,17 @@ impl TaskStore {
         }
         // Also where nothing was to be taken in: what a killed process had released is not known to this journal.
         self.journal.release(self.life, self.saved)?;
-        self.prepared = played.held.map(|(found, progress)| Prepared {
+        let Some((found, progress)) = played.held else {
+            return self.journal.let_go(self.life);
+        };
+        let found = if self.journal.wants_saved(self.life) {
+            let owner = (self.identity.task(), self.identity.store_epoch);
+            self.journal
+                .carry(self.life, owner, &found, &mut self.draft)?
+        } else {
+            found
+        };
+        self.prepared = Some(Prepared {
             progress,
             found: Some(found),
         });

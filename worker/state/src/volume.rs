@@ -180,6 +180,13 @@ impl StateVolume {
         Ok(opened)
     }
 
+    /// Whether the journal has reached its bound, so that whoever holds its oldest entries back should save them.
+    #[must_use]
+    pub fn journal_is_full(&self) -> bool {
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.as_ref().is_some_and(|journal| journal.is_full())
+    }
+
     fn journal_limits(&self) -> JournalLimits {
         match self.free_bytes() {
             // A small volume is for state, not for a journal.

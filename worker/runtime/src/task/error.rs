@@ -172,6 +172,39 @@ pub enum TaskError {
 }
 
 impl TaskError {
+    /// Whether the task ended in front of something in its input, with nothing in doubt of what it had done.
+    #[must_use]
+    pub fn leaves_state_in_order(&self) -> bool {
+        match self {
+            Self::BadRecord { .. }
+            | Self::Misplaced { .. }
+            | Self::TopicGrown(_)
+            | Self::CountDiffers { .. }
+            | Self::Kafka(KafkaError::OffsetOutOfRange { .. }) => true,
+            Self::Kafka(_)
+            | Self::Result(_)
+            | Self::Memory(_)
+            | Self::Count(_)
+            | Self::OtherTopic { .. }
+            | Self::CountUnknown { .. }
+            | Self::Outrun(_)
+            | Self::State(_)
+            | Self::Checkpoint(_)
+            | Self::Refused(_)
+            | Self::Spec(_)
+            | Self::Name(_)
+            | Self::Restore(_)
+            | Self::Batch(_)
+            | Self::NoDeadLetterTopic { .. }
+            | Self::Clocks { .. }
+            | Self::Arrow(_)
+            | Self::Encode(_)
+            | Self::Edge(_)
+            | Self::TransactionEdge(_)
+            | Self::Panicked { .. } => false,
+        }
+    }
+
     /// Whether the process has to end: nothing in it knows any more what is durable.
     #[must_use]
     pub fn ends_process(&self) -> bool {

@@ -14,12 +14,12 @@ use turbine_state::TaskState;
 
 use super::error::TaskError;
 use super::placement::Suspects;
+use super::rates::Rates;
 use super::recover::{Recovered, Recovery};
 use super::setup::TaskSetup;
 use super::stop::StopSignal;
 use crate::commit::{Checkpoints, Saved};
 use crate::control::metrics::TaskMetrics;
-use crate::control::recent::Recent;
 use crate::control::status::{Step, TaskCell};
 use crate::decode::JsonDecoder;
 use crate::sink::ResultEncoder;
@@ -53,55 +53,6 @@ pub(super) struct Parts {
     pub(super) encoders: Vec<ResultEncoder>,
     /// Where the log ended when the task started.
     pub(super) log_end: Offset,
-}
-
-const RATES_OVER: [Duration; 2] = [Duration::from_secs(10), Duration::from_mins(1)];
-const HOUR: Duration = Duration::from_hours(1);
-
-/// What is shown per second and per hour.
-#[derive(Debug)]
-struct Rates {
-    records: Recent,
-    state_ops: Recent,
-    bad: Recent,
-}
-
-impl Rates {
-    fn new() -> Self {
-        let minute = || Recent::new(RATES_OVER[1], Duration::from_millis(500));
-        Self {
-            records: minute(),
-            state_ops: minute(),
-            bad: Recent::new(HOUR, Duration::from_secs(30)),
-        }
-    }
-
-    fn publish(&mut self, metrics: &TaskMetrics, bad_records: u64, now: Duration) {
-        let (records, state_ops) = (metrics.messages.get(), metrics.state_ops.get());
-        self.records.observe(now, records);
-        self.state_ops.observe(now, state_ops);
-        self.bad.observe(now, bad_records);
-        let rates = [
-            (
-                &self.records,
-                records,
-                &metrics.throughput_10s,
-                &metrics.throughput_60s,
-            ),
-            (
-                &self.state_ops,
-                state_ops,
-                &metrics.state_ops_10s,
-                &metrics.state_ops_60s,
-            ),
-        ];
-        for (recent, count, short, long) in rates {
-            short.set(recent.per_second(now, count, RATES_OVER[0]));
-            long.set(recent.per_second(now, count, RATES_OVER[1]));
-        }
-        let bad = self.bad.risen(now, bad_records, HOUR);
-        metrics.bad_60m.set(i64::try_from(bad).unwrap_or(i64::MAX));
-    }
 }
 
 /// A running task.
@@ -213,9 +164,39 @@ impl<'a> Life<'a> {
         };
         match ended {
             Ok(()) => Ok(self.store.close()?),
+            Err(error) if error.leaves_state_in_order() && self.open.is_none() => {
+                Err(self.stop_in_order(error))
+            }
             Err(error) => {
                 self.give_up_transaction();
                 Err(error)
+            }
+        }
+    }
+
+    /// Everything in front of the fault is committed. The task may stand here for longer than the broker keeps offsets, as one
+    /// that was told to stop; so it ends as that one does.
+    fn stop_in_order(mut self, why: TaskError) -> TaskError {
+        let ended = self.renew_receipt().and_then(|()| self.save());
+        let closed = match ended {
+            Ok(()) => {
+                self.give_up_transaction();
+                self.store.close().map_err(TaskError::from)
+            }
+            Err(error) => {
+                self.give_up_transaction();
+                Err(error)
+            }
+        };
+        match closed {
+            Ok(()) => why,
+            Err(error) if error.ends_process() => error,
+            Err(error) => {
+                tracing::warn!(
+                    task = %self.cell.task(), %error, category = %error.category(), reason = error.reason(),
+                    "the task halts without a last receipt: if it stands for longer than the broker keeps offsets, its next start asks what became of them"
+                );
+                why
             }
         }
     }

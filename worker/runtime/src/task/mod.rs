@@ -9,6 +9,7 @@ mod fold;
 mod life;
 mod look;
 mod placement;
+mod rates;
 mod receipt;
 mod recover;
 mod restore;

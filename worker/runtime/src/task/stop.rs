@@ -60,15 +60,4 @@ impl StopSignal {
             .unwrap_or_else(PoisonError::into_inner);
         given.is_some()
     }
-
-    /// Waits for the order.
-    pub fn wait_forever(&self) {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        while given.is_none() {
-            given = self
-                .changed
-                .wait(given)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
 }

@@ -114,7 +114,12 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
                 let_journal_go(setup, cell);
                 cell.set_state(TaskState::Halted, Some(error.halt()));
                 cell.enter(Step::Waiting);
-                stop.wait_forever();
+                while !stop.wait(setup.limits.retry_most) {
+                    // What is undecided stays, however long this stands; the entries of all other tasks must not stay with it.
+                    if setup.volume.journal_is_full() {
+                        let_journal_go(setup, cell);
+                    }
+                }
             }
         }
     }

@@ -128,6 +128,27 @@ impl Index {
         }
     }
 
+    /// The undecided entry of a life was written once more, durably: only that copy of it is needed.
+    pub(super) fn carried(&mut self, life: Life, number: EntryNumber, segment: u64) {
+        if let Some(of) = self.lives.get_mut(&life) {
+            of.records
+                .retain(|at| at.record.number != number || at.segment == segment);
+        }
+        for (_, older) in self.segments.range_mut(..segment) {
+            older.last.remove(&life);
+        }
+    }
+
+    /// Nothing of a life is needed: what its store has not absorbed was taken back.
+    pub(super) fn clear(&mut self, life: Life) {
+        if let Some(of) = self.lives.get_mut(&life) {
+            of.records.clear();
+        }
+        for segment in self.segments.values_mut() {
+            segment.last.remove(&life);
+        }
+    }
+
     /// Some stores are gone; nobody will absorb their records.
     pub(super) fn forget(&mut self, gone: impl Fn(Life, &Task, StoreEpoch) -> bool) {
         let gone: Vec<Life> = self

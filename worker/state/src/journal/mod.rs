@@ -4,6 +4,7 @@
 //! What was appended counts once it is synced. A segment goes when every store named in it has
 //! absorbed what it says.
 
+mod carry;
 mod index;
 mod reading;
 mod record;
@@ -422,6 +423,11 @@ impl Journal {
     pub(crate) fn wants_saved(&self, life: Life) -> bool {
         let state = self.lock();
         state.index.bytes() >= self.limits.all && state.index.holds_back(life)
+    }
+
+    /// Whether it has reached its bound.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes() >= self.limits.all
     }
 
     /// Bytes of all segments.

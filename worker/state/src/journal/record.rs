@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 4 | `TJr1` |
 //! | 4 | CRC-32C of the rest of the header |
-//! | 4 | kind: 1 entry, 2 prepared, 3 done, 4 cancelled |
+//! | 4 | kind: 1 entry, 2 prepared, 3 done, 4 cancelled, 5 carried |
 //! | 4 | length of the payload |
 //! | 8 | life of the store |
 //! | 8 | number of the entry |
@@ -48,6 +48,7 @@ fn kind_number(kind: RecordKind) -> u32 {
         RecordKind::Prepared => 2,
         RecordKind::Done => 3,
         RecordKind::Cancelled => 4,
+        RecordKind::Carried => 5,
     }
 }
 
@@ -57,6 +58,7 @@ fn kind_of(number: u32) -> Option<RecordKind> {
         RecordKind::Prepared,
         RecordKind::Done,
         RecordKind::Cancelled,
+        RecordKind::Carried,
     ]
     .into_iter()
     .find(|kind| kind_number(*kind) == number)
@@ -129,6 +131,7 @@ mod tests {
             RecordKind::Prepared,
             RecordKind::Done,
             RecordKind::Cancelled,
+            RecordKind::Carried,
         ] {
             let header = Header {
                 life: Life(0x0123_4567_89ab_cdef),
