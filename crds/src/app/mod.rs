@@ -89,7 +89,8 @@ use crate::status::TurbineAppStatus;
         json_path = ".status.conditions[?(@.type=='Ready')].message"
     ),
     validation = cel::resource_name(),
-    validation = cel::app_id_stays()
+    validation = cel::app_id_stays(),
+    validation = cel::properties_beside_transactions()
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurbineAppSpec {

@@ -7,7 +7,7 @@
 //! `podOverrides` (no schema), and loops of more than two subscriptions.
 
 use kube::core::{Message, Rule};
-use turbine_protocol::client_properties::{DENIALS, property_refusal};
+use turbine_protocol::client_properties::{BESIDE_TRANSACTIONS, DENIALS, Denial, property_refusal};
 
 use super::limits::{self, DurationRange};
 use super::words::{self, Words, quote};
@@ -115,29 +115,55 @@ pub(crate) fn secret_key() -> Rule {
     )
 }
 
+/// The refusal's words, with the first of the properties in the map `of`. Literals only, so that the length of the message has
+/// a bound.
+fn property_words(denial: &Denial, of: &str) -> Option<Message> {
+    let (last, others) = denial.names.split_last()?;
+    let mut first: String = others
+        .iter()
+        .map(|name| format!("{0} in {of} ? {0} : ", quote(name)))
+        .collect();
+    first.push_str(&quote(last));
+    // The words around a name that occurs in no reason.
+    let words = property_refusal("\u{0}", denial.reason);
+    let (before, after) = words.split_once('\u{0}')?;
+    Some(Message::Expression(format!(
+        "{} + ({first}) + {}",
+        quote(before),
+        quote(after)
+    )))
+}
+
+/// Whether none of the properties is in the map `of`.
+fn without(denial: &Denial, of: &str) -> String {
+    let names: Vec<String> = denial.names.iter().map(|name| quote(name)).collect();
+    format!("!([{}].exists(n, n in {of}))", names.join(", "))
+}
+
 /// One rule per reason; its message names the first of the properties that it is broken by.
 pub(crate) fn kafka_properties() -> Vec<Rule> {
     DENIALS
         .iter()
         .filter_map(|denial| {
-            let (last, others) = denial.names.split_last()?;
-            let names: Vec<String> = denial.names.iter().map(|name| quote(name)).collect();
-            // Literals only, so that the length of the message has a bound.
-            let mut first: String = others
-                .iter()
-                .map(|name| format!("{0} in self ? {0} : ", quote(name)))
-                .collect();
-            first.push_str(&quote(last));
-            // The words around a name that occurs in no reason.
-            let words = property_refusal("\u{0}", denial.reason);
-            let (before, after) = words.split_once('\u{0}')?;
-            let message = format!("{} + ({first}) + {}", quote(before), quote(after));
             Some(Rule {
-                message: Some(Message::Expression(message)),
-                ..Rule::new(format!("!([{}].exists(n, n in self))", names.join(", ")))
+                message: Some(property_words(denial, "self")?),
+                ..Rule::new(without(denial, "self"))
             })
         })
         .collect()
+}
+
+pub(crate) fn properties_beside_transactions() -> Rule {
+    let (denial, of) = (&BESIDE_TRANSACTIONS, "self.spec.kafka.properties");
+    Rule {
+        message: property_words(denial, of),
+        ..Rule::new(format!(
+            "!has({of}) || {} || !self.spec.subscriptions.exists(s, \
+             has(s.processingGuarantee) && s.processingGuarantee == 'exactlyOnce')",
+            without(denial, of)
+        ))
+    }
+    .field_path(".spec.kafka.properties")
 }
 
 pub(crate) fn image() -> Rule {

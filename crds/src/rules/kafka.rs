@@ -1,12 +1,13 @@
 //! The Kafka cluster: addresses, TLS, SASL, client settings.
 
-use turbine_protocol::client_properties::{denial, property_refusal};
+use turbine_protocol::client_properties::{BESIDE_TRANSACTIONS, denial, property_refusal};
 
 use super::report::{Path, Report};
 use super::{limits, names, words};
 use crate::app::{KafkaSpec, SecretKeyRef, TlsSpec};
 
-pub(super) fn check(report: &mut Report, path: &Path, kafka: &KafkaSpec) {
+/// `transactions`: a subscription writes by transactions.
+pub(super) fn check(report: &mut Report, path: &Path, kafka: &KafkaSpec, transactions: bool) {
     let servers = path.field("bootstrapServers");
     report.check(
         kafka.bootstrap_servers.split(',').all(is_server),
@@ -27,7 +28,9 @@ pub(super) fn check(report: &mut Report, path: &Path, kafka: &KafkaSpec) {
     let path = path.field("properties");
     report.list_length(&path, properties.clone().count(), 0, limits::PROPERTIES);
     for (name, value) in properties {
-        if let Some(reason) = denial(name) {
+        let beside = transactions && BESIDE_TRANSACTIONS.names.contains(&name.as_str());
+        let beside = beside.then_some(BESIDE_TRANSACTIONS.reason);
+        if let Some(reason) = denial(name).or(beside) {
             report.add(&path.key(name), property_refusal(name, reason));
         }
         report.text_length(&path.key(name), value, 0, limits::SETTING);

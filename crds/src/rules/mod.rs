@@ -58,7 +58,11 @@ pub fn validate(app: &TurbineApp) -> Result<ValidatedApp, Vec<FieldError>> {
     if let Some(replicas) = spec.replicas {
         workers::check_replicas(&mut report, &path.field("replicas"), replicas);
     }
-    kafka::check(&mut report, &path.field("kafka"), &spec.kafka);
+    let transactions = spec
+        .subscriptions
+        .iter()
+        .any(|one| one.processing_guarantee == Some(ProcessingGuarantee::ExactlyOnce));
+    kafka::check(&mut report, &path.field("kafka"), &spec.kafka, transactions);
     if let Some(worker) = &spec.worker {
         workers::check(&mut report, &path.field("worker"), worker);
     }

@@ -196,6 +196,28 @@ fn every_denied_property_is_denied_by_both() {
 }
 
 #[rstest]
+#[case::one("message.timeout.ms")]
+#[case::its_other_name("delivery.timeout.ms")]
+fn a_timeout_of_records_is_refused_where_a_transaction_bounds_it(#[case] name: &str) {
+    let of = |guarantee: &str| {
+        [
+            ("spec.kafka.properties", json!({ name: "30000" })),
+            ("spec.subscriptions.0.processingGuarantee", json!(guarantee)),
+        ]
+    };
+    check(
+        &of("exactlyOnce"),
+        &format!("spec.kafka.properties[{name}]"),
+        "for as long as its transaction lives",
+        Both,
+    );
+    for app in [with(&of("atLeastOnce")), with(&of("exactlyOnce")[1..])] {
+        assert_eq!(by_rust(&app), []);
+        assert_eq!(by_cel(&app, None), []);
+    }
+}
+
+#[rstest]
 #[case::image("image", json!("turbine worker"), "image", "is not an image", Both)]
 #[case::quantity("resources", json!({"limits": {"memory": "1GB"}}), "resources.limits.memory", "`1GB` is not a quantity", Rust)]
 #[case::negative("resources", json!({"limits": {"cpu": "-1"}}), "resources.limits.cpu", "below zero", Rust)]

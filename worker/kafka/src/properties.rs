@@ -53,6 +53,7 @@ mod tests {
     #[case("enable.auto.commit", "false", "never by the client")]
     #[case("acks", "1", "delivery rests on it")]
     #[case("group.id", "mine", "assignment")]
+    #[case("check.crcs", "false", "always checked")]
     #[case("sasl.password", "x", "kafka.sasl")]
     #[case("rebalance_cb", "x", "no effect")]
     #[case("no.such.property", "x", "No such configuration property")]

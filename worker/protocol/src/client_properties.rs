@@ -76,6 +76,10 @@ pub const DENIALS: &[Denial] = &[
         names: &["isolation.level", "enable.partition.eof"],
     },
     Denial {
+        reason: "checksums of records are always checked: flipped bits would be taken for a record",
+        names: &["check.crcs"],
+    },
+    Denial {
         reason: "outputs are acknowledged by all replicas, in order and once: delivery rests on it",
         names: &[
             "acks",
@@ -138,6 +142,14 @@ pub const DENIALS: &[Denial] = &[
     },
 ];
 
+/// What is refused beside a subscription that is exactly once: there no record is tried for longer than its transaction lives,
+/// whatever these say.
+pub const BESIDE_TRANSACTIONS: Denial = Denial {
+    reason: "exactly once, a record is tried for as long as its transaction lives, so it would have no effect; leave it out, or \
+             use processingGuarantee: atLeastOnce for every subscription",
+    names: &["delivery.timeout.ms", "message.timeout.ms"],
+};
+
 /// Why a property is refused; none if it is not.
 #[must_use]
 pub fn denial(name: &str) -> Option<&'static str> {
@@ -160,7 +172,11 @@ mod tests {
 
     #[test]
     fn a_property_is_refused_for_one_reason_only() {
-        let mut names: Vec<_> = DENIALS.iter().flat_map(|denial| denial.names).collect();
+        let mut names: Vec<_> = DENIALS
+            .iter()
+            .chain([&BESIDE_TRANSACTIONS])
+            .flat_map(|denial| denial.names)
+            .collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
@@ -173,6 +189,7 @@ mod tests {
             "acks",
             "group.id",
             "isolation.level",
+            "check.crcs",
             "sasl.password",
             "rebalance_cb",
         ] {
