@@ -215,11 +215,17 @@ async fn a_fenced_task_stops_and_says_who_has_its_id() -> Result<()> {
         ..events.clone()
     };
     kafka.produce_events(&case.input, &later, Some(later.end_ms() + 3_600_000), None)?;
-    wait::until("the halt", WITHIN, || async {
+    let halt = wait::until("the halt", WITHIN, || async {
         let said = worker.output();
-        Ok((said.contains("Fenced") && said.contains(&id)).then_some(()))
+        let halt = said.lines().find(|line| {
+            line.contains("the task halts") && line.contains("Fenced") && line.contains(&id)
+        });
+        Ok(halt.map(str::to_owned))
     })
     .await?;
+    // The thief commits nothing.
+    let known = "nobody has committed since entry";
+    assert!(halt.contains(known), "{halt}");
     case.wait_for_more(&case.output, seen).await?;
     worker.terminate()?;
     assert!(worker.ended(WITHIN).await?.success());

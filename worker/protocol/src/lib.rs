@@ -10,6 +10,7 @@ pub mod edges;
 pub mod entry;
 pub mod epochs;
 pub mod fault;
+pub mod holder;
 pub mod identity;
 pub mod journal;
 pub mod layout;

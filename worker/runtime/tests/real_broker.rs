@@ -9,6 +9,8 @@
 )]
 
 mod common;
+#[path = "real_broker/transactions.rs"]
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::path::Path;

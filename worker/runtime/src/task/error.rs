@@ -108,6 +108,14 @@ pub enum TaskError {
     /// The broker.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
+    /// Somebody else has the transactional id.
+    #[error("{error}; {holder}")]
+    Fenced {
+        /// The client's words.
+        error: KafkaError,
+        /// What is known of whoever has it.
+        holder: String,
+    },
     /// Retention was faster, where that is accepted.
     #[error(
         "{0}; the task starts again, at the first record that is there (`input.onRetentionGap: accept`)"
@@ -182,6 +190,7 @@ impl TaskError {
             | Self::CountDiffers { .. }
             | Self::Kafka(KafkaError::OffsetOutOfRange { .. }) => true,
             Self::Kafka(_)
+            | Self::Fenced { .. }
             | Self::Result(_)
             | Self::Memory(_)
             | Self::Count(_)
@@ -268,7 +277,10 @@ impl Fault for TaskError {
             | Self::NoDeadLetterTopic { .. } => Category::User,
             Self::CountDiffers { .. } | Self::TopicGrown(_) => Category::Kafka,
             Self::OtherTopic { .. } => Category::User,
-            Self::Result(error) | Self::Kafka(error) | Self::Outrun(error) => error.category(),
+            Self::Result(error)
+            | Self::Kafka(error)
+            | Self::Fenced { error, .. }
+            | Self::Outrun(error) => error.category(),
             Self::CountUnknown { source, .. } => source.category(),
             Self::State(error) => error.category(),
             Self::Checkpoint(error) => error.category(),
@@ -295,7 +307,7 @@ impl Fault for TaskError {
             Self::Memory(_) => "MemoryTooSmall",
             Self::CountDiffers { .. } => "PartitionCountChanged",
             Self::OtherTopic { .. } => "StateOfOtherTopic",
-            Self::Kafka(error) | Self::Outrun(error) => error.reason(),
+            Self::Kafka(error) | Self::Fenced { error, .. } | Self::Outrun(error) => error.reason(),
             Self::State(error)
             | Self::Batch(PipelineError::Store(error))
             | Self::Restore(RestoreError::Store(error)) => error.reason(),
@@ -315,7 +327,7 @@ impl Fault for TaskError {
 
     fn passes_by_itself(&self) -> bool {
         match self {
-            Self::Kafka(error) => error.passes_by_itself(),
+            Self::Kafka(error) | Self::Fenced { error, .. } => error.passes_by_itself(),
             Self::State(error)
             | Self::Batch(PipelineError::Store(error))
             | Self::Restore(RestoreError::Store(error)) => error.passes_by_itself(),

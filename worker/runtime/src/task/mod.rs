@@ -4,6 +4,7 @@ mod begin;
 mod cold;
 mod counts;
 mod error;
+mod fenced;
 mod find;
 mod fold;
 mod life;

@@ -10,6 +10,7 @@ use turbine_protocol::Fault;
 
 use super::begin::begin;
 use super::error::TaskError;
+use super::fenced;
 use super::restore::{Rescue, rescue};
 use super::setup::{Limits, TaskSetup};
 use super::stop::StopSignal;
@@ -68,7 +69,9 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
     while !stop.given() {
         let before = cell.status().position;
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            begin(setup, cell, metrics, has_run.get())?.run(stop, &has_run)
+            begin(setup, cell, metrics, has_run.get())
+                .and_then(|life| life.run(stop, &has_run))
+                .map_err(|error| fenced::told(setup, cell, error))
         }));
         metrics.running.set(0);
         metrics.stopped_at.set(setup.clock.wall_ms());
