@@ -68,6 +68,9 @@ pub struct TaskStatus {
     /// this process knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingRecords>,
+    /// Where an open transaction of another producer holds it up, once it has for some seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_transaction: Option<OpenTransaction>,
     /// How its checkpoints stand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<TaskCheckpoint>,
@@ -84,6 +87,18 @@ pub struct MissingRecords {
     pub to: i64,
     /// Offsets between; at most so many records.
     pub count: u64,
+}
+
+/// A transaction in the input that is neither committed nor aborted: nothing behind its first record is read before it is.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenTransaction {
+    /// Where the task waits: the last stable offset of the partition.
+    pub offset: i64,
+    /// Since when, in epoch milliseconds.
+    pub since_ms: i64,
+    /// Offsets from there to the end of the log; at most so many records.
+    pub hidden: u64,
 }
 
 /// How the checkpoints of a task stand, as far as its worker knows.

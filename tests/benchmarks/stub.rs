@@ -94,6 +94,7 @@ async fn status(
             misplaced_first: None,
             restored_percent: None,
             missing: None,
+            open_transaction: None,
             checkpoint: None,
             halt: None,
         };

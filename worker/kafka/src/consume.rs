@@ -229,11 +229,12 @@ impl PartitionReader {
         self.at_end && self.high_watermark().is_none_or(|high| self.next >= high)
     }
 
-    /// Whether everything readable was handed out and records of an open transaction lie in front
-    /// of the end.
+    /// Where the log ends, if everything readable was handed out and records of an open transaction
+    /// lie in front of that end.
     #[must_use]
-    pub fn waits_for_transaction(&self) -> bool {
-        self.at_end && self.high_watermark().is_some_and(|high| self.next < high)
+    pub fn waits_for_transaction(&self) -> Option<Offset> {
+        self.high_watermark()
+            .filter(|high| self.at_end && self.next < *high)
     }
 
     /// The trouble on the way to the broker that the client is getting over, reported since the

@@ -139,6 +139,8 @@ pub(super) fn degraded(
         (trouble.reason().to_owned(), trouble.to_string())
     } else if let Some(message) = misplaced_against_the_spec(standing, goal) {
         (MISPLACED.to_owned(), message)
+    } else if let Some(message) = transaction_open(standing) {
+        ("TransactionOpen".to_owned(), message)
     } else if let Some(message) = state_incomplete(standing) {
         ("StateIncomplete".to_owned(), message)
     } else if !standing.growing.is_empty() {
@@ -165,6 +167,18 @@ pub(super) fn degraded(
         return;
     };
     conditions.set(ConditionType::Degraded, Is::True, &reason, message);
+}
+
+/// Transactions of producers that are neither committed nor aborted: tasks read nothing behind them.
+fn transaction_open(standing: &Standing) -> Option<String> {
+    let waiting = &standing.workers.as_ref()?.blocked;
+    (!waiting.is_empty()).then(|| {
+        format!(
+            "an open transaction of another producer in the input hides what lies behind it; tasks wait until it is committed \
+             or aborted: {}. `kafka-transactions.sh describe-producers` and `find-hanging` say whose it is",
+            waiting.join(", ")
+        )
+    })
 }
 
 /// Records that tasks went on without, as the spec asked for. Workers say so until they are replaced.

@@ -73,6 +73,8 @@ pub(crate) struct Workers {
     pub placement: PlacementSeen,
     /// Tasks whose state lacks records that they went on without, with the offsets.
     pub incomplete: Vec<String>,
+    /// Tasks that an open transaction in their input holds up, with the offset and since when.
+    pub blocked: Vec<String>,
     pub version: Option<String>,
 }
 
@@ -125,6 +127,7 @@ pub(crate) fn look(
     workers.subscriptions = subscriptions(layout, document, &reports);
     workers.placement = placement(document, &reports);
     workers.incomplete = incomplete(&reports);
+    workers.blocked = blocked(&reports);
     workers
 }
 
@@ -135,6 +138,22 @@ fn incomplete(reports: &BTreeMap<&str, &WorkerStatus>) -> Vec<String> {
         Some(format!(
             "{}/{} from offset {} to {} ({} offsets)",
             task.subscription, task.partition, missing.from, missing.to, missing.count
+        ))
+    });
+    told.collect()
+}
+
+/// Without what changes while a task waits: the same wait is told in the same words.
+fn blocked(reports: &BTreeMap<&str, &WorkerStatus>) -> Vec<String> {
+    let tasks = reports.values().flat_map(|report| &report.tasks);
+    let told = tasks.filter_map(|task| {
+        let open = task.open_transaction?;
+        let seconds = open.since_ms.div_euclid(1_000);
+        let since = Timestamp::from_second(seconds)
+            .map_or_else(|_| format!("{seconds} s"), |time| time.to_string());
+        Some(format!(
+            "{}/{} at offset {} since {since}",
+            task.subscription, task.partition, open.offset
         ))
     });
     told.collect()

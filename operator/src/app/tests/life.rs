@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::control::MissingRecords;
+use turbine_crds::control::{MissingRecords, OpenTransaction};
 use turbine_crds::status::{Phase, TopicRole};
 
 use super::world::{Memories, NAMESPACE};
@@ -480,4 +480,42 @@ async fn state_that_lacks_records_degrades_the_app_and_stops_nothing() {
         "{message}"
     );
     assert!(world.is_ready("a"));
+}
+
+/// The tasks run, nothing is asked of the workers, and the input's producer is to be looked for.
+#[tokio::test]
+async fn an_open_transaction_in_an_input_degrades_the_app_by_name_and_passes_with_it() {
+    let world = running().await;
+    let report = |hidden| {
+        world.with(|state| {
+            let tasks = &mut state.workers.get_mut("a-0").unwrap().tasks;
+            tasks[0].open_transaction = Some(OpenTransaction {
+                offset: 17,
+                since_ms: 1_798_761_600_000, // 2027-01-01T00:00:00Z
+                hidden,
+            });
+        });
+    };
+    report(3);
+    world.settle("a").await;
+    let (is, reason, message) = world.condition("a", "Degraded");
+    assert_eq!((is.as_str(), reason.as_str()), ("True", "TransactionOpen"));
+    assert!(
+        message.contains("at offset 17 since 2027-01-01T00:00:00Z"),
+        "{message}"
+    );
+    assert!(world.is_ready("a"));
+
+    report(900);
+    world.settle("a").await;
+    assert_eq!(
+        world.condition("a", "Degraded").2,
+        message,
+        "words that stay"
+    );
+    world.with(|state| {
+        state.workers.get_mut("a-0").unwrap().tasks[0].open_transaction = None;
+    });
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "Degraded").0, "False");
 }

@@ -296,6 +296,7 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
                 misplaced_first: None,
                 restored_percent: None,
                 missing: None,
+                open_transaction: None,
                 checkpoint: None,
                 halt: None,
             })

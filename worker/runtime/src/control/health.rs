@@ -136,6 +136,7 @@ mod tests {
                 misplaced_first: None,
                 restored_percent: None,
                 missing: None,
+                open_transaction: None,
                 checkpoint: None,
                 halt,
             },

@@ -188,6 +188,7 @@ families! {
     commit: Seconds = "turbine_commit", "A commit, from flush to offset", Unit::Seconds;
     save: Seconds = "turbine_state_save", "Taking committed state into the store's files", Unit::Seconds;
     lag: Family<TaskLabels, Level> = "turbine_consumer_lag", "Records behind the end";
+    open_transaction: Family<TaskLabels, Level> = "turbine_open_transaction", "How long an open transaction of another producer in the input has held the task up, from 10 seconds on; else 0", Unit::Seconds;
     state_ops: Family<TaskLabels, Count> = "turbine_state_ops", "Committed state operations";
     state_ops_10s: Family<TaskLabels, Rate> = "turbine_state_ops_10s", "Committed state operations per second over the last 10 seconds";
     state_ops_60s: Family<TaskLabels, Rate> = "turbine_state_ops_60s", "Committed state operations per second over the last minute";
@@ -294,6 +295,7 @@ impl Metrics {
             commit: self.commit.get_or_create(&labels).clone(),
             save: self.save.get_or_create(&labels).clone(),
             lag: self.lag.get_or_create(&labels).clone(),
+            open_transaction: self.open_transaction.get_or_create(&labels).clone(),
             state_ops: self.state_ops.get_or_create(&labels).clone(),
             state_ops_10s: self.state_ops_10s.get_or_create(&labels).clone(),
             state_ops_60s: self.state_ops_60s.get_or_create(&labels).clone(),
@@ -357,6 +359,7 @@ impl Metrics {
         };
         for family in [
             &self.lag,
+            &self.open_transaction,
             &self.state_files,
             &self.state_memtables,
             &self.state_compaction,
@@ -405,6 +408,7 @@ pub struct TaskMetrics {
     pub(crate) commit: Histogram,
     pub(crate) save: Histogram,
     pub(crate) lag: Level,
+    pub(crate) open_transaction: Level,
     pub(crate) state_ops: Count,
     pub(crate) state_ops_10s: Rate,
     pub(crate) state_ops_60s: Rate,
@@ -477,6 +481,7 @@ mod tests {
         handles.late[0].inc();
         handles.commit.observe(0.25);
         handles.lag.set(12);
+        handles.open_transaction.set(17);
         handles.misplaced.inc_by(3);
         handles.placement.set(-1);
         handles.throughput_10s.set(2.5);
@@ -489,6 +494,7 @@ mod tests {
             r#"turbine_late_rows_dropped_total{app="fraud",subscription="per-user",partition="3",window="risk"} 1"#,
             r#"turbine_commit_seconds_count{app="fraud",subscription="per-user",partition="3"} 1"#,
             r#"turbine_consumer_lag{app="fraud",subscription="per-user",partition="3"} 12"#,
+            r#"turbine_open_transaction_seconds{app="fraud",subscription="per-user",partition="3"} 17"#,
             r#"turbine_throughput_10s{app="fraud",subscription="per-user",partition="3"} 2.5"#,
             r#"turbine_state_files_bytes{app="fraud",subscription="per-user",partition="3"} 4096"#,
             r#"turbine_misplaced_records_total{app="fraud",subscription="per-user",partition="3",topic="events"} 3"#,

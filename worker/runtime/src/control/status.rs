@@ -96,6 +96,7 @@ impl TaskCell {
             misplaced_first: None,
             restored_percent: None,
             missing: None,
+            open_transaction: None,
             checkpoint: None,
             halt: None,
         };

@@ -12,6 +12,7 @@ use turbine_protocol::start::OnRetentionGap;
 use turbine_protocol::{Fault, Offset, TopicName};
 use turbine_state::TaskState;
 
+use super::blocked::Blocked;
 use super::error::TaskError;
 use super::placement::Suspects;
 use super::rates::Rates;
@@ -91,6 +92,7 @@ pub(crate) struct Life<'a> {
     log_end: Offset,
     idle_since: Option<Duration>,
     link_lost: Option<Instant>,
+    pub(super) blocked: Blocked,
 }
 
 /// What was done since the last commit.
@@ -145,6 +147,7 @@ impl<'a> Life<'a> {
             log_end: parts.log_end,
             idle_since: None,
             link_lost: None,
+            blocked: Blocked::default(),
         }
     }
 
@@ -421,6 +424,7 @@ impl<'a> Life<'a> {
                 .halt()
             });
         self.publish_checkpoint();
+        self.publish_blocked();
         let placement = self.pipeline.verdict();
         self.metrics.placement.set(placement.number().into());
         self.cell.update(|status| {

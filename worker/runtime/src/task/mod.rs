@@ -1,6 +1,7 @@
 //! One task: a partition of a subscription, on a thread of its own.
 
 mod begin;
+mod blocked;
 mod cold;
 mod counts;
 mod error;

@@ -75,6 +75,9 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
         }));
         metrics.running.set(0);
         metrics.stopped_at.set(setup.clock.wall_ms());
+        // Nobody waits any more.
+        metrics.open_transaction.set(0);
+        cell.update(|status| status.open_transaction = None);
         // Nobody answers until the next life reads again.
         drop(cell.take_asks());
         let error = match ended {
