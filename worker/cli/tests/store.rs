@@ -460,6 +460,20 @@ fn a_store_in_use_is_refused() {
 }
 
 #[test]
+fn inspect_tells_a_store_that_cannot_be_opened_from_one_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    std::fs::remove_file(folder.path().join("clicks/3/1/CURRENT")).unwrap();
+    let (code, found) = json(folder.path(), "inspect", &[]);
+    assert_eq!(code, Some(1), "{found}");
+    let told = &found["stores"][0];
+    assert!(
+        told["store"].is_null() && told["error"].is_string(),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_folder_that_is_no_state_and_a_store_that_is_not_there_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (code, _, told) = store(folder.path(), "inspect", &[]);

@@ -132,11 +132,7 @@ pub(super) fn run(arguments: &InspectArgs, out: &mut impl Write) -> anyhow::Resu
         }
     }
     let failed = report.stores.iter().any(|store| store.error.is_some());
-    Ok(if failed {
-        Verdict::Undecided
-    } else {
-        Verdict::Good
-    })
+    Ok(if failed { Verdict::Bad } else { Verdict::Good })
 }
 
 fn look(

@@ -35,7 +35,8 @@ pub(crate) enum StoreVerb {
     /// With --checkpoint one that lies on the volume is read in place of the store, also while a worker runs. It is read from a
     /// folder of links to its files, among the temporary files of the system (TMPDIR).
     ///
-    /// The exit code is 0, or 2 if a store cannot be opened.
+    /// The exit code is 0, 1 if a store cannot be opened (the answer says which and why), 2 if one is in use or nothing could be
+    /// looked at.
     #[command(after_help = "\
 Examples:
   turbine-cli store inspect --state /var/lib/turbine
