@@ -565,6 +565,32 @@ fn unknown_fields_are_refused_when_read() {
     }
 }
 
+#[rstest]
+#[case("spec.subscriptions.0.processingGuarantee")]
+#[case("spec.subscriptions.0.onCrashRecovery")]
+#[case("spec.subscriptions.0.input.onRetentionGap")]
+#[case("spec.state.onRecreate")]
+#[case("spec.state.volume.onDelete")]
+fn a_choice_that_is_not_there_is_refused_when_read(#[case] path: &str) {
+    let app = with(&[(path, json!("perhaps"))]);
+    let error = serde_json::from_value::<turbine_crds::app::TurbineApp>(app).unwrap_err();
+    let words = "unknown variant `perhaps`";
+    assert!(error.to_string().contains(words), "{path}: {error}");
+
+    let definition = turbine_crds::crd::definition().unwrap();
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let field = path.split('.').fold(schema, |schema, step| {
+        if step.parse::<usize>().is_ok() {
+            &schema["items"]
+        } else {
+            &schema["properties"][step]
+        }
+    });
+    let choices = field["enum"].as_array().unwrap();
+    assert!(choices.len() > 1, "{path}: {choices:?}");
+    assert!(!choices.contains(&json!("perhaps")), "{path}: {choices:?}");
+}
+
 fn in_s3(field: &str, value: &Value) -> Value {
     let mut store = json!({"s3": {"bucket": "state"}});
     store["s3"][field] = value.clone();
