@@ -68,10 +68,11 @@ async fn run(bed: Bed, case: Case) -> Result<()> {
     let said = lives.said();
     let kept = lives.folder.keep();
     Err(error.context(format!(
-        "{}, {}, seed {}; state and log are kept in {}\n{}",
+        "{}, {}, checkpoints in {:?}; run it again by\n  {}\nstate and log are kept in {}\n{}",
         case.guarantee,
         case.fault,
-        case.seed,
+        case.checkpoints,
+        case.command(),
         kept.display(),
         tail(&said, 40)
     )))
@@ -84,13 +85,7 @@ async fn run(bed: Bed, case: Case) -> Result<()> {
 async fn a_worker_that_dies_at_any_named_point_loses_and_doubles_nothing(
     #[case] guarantee: Guarantee,
 ) -> Result<()> {
-    let points: Vec<FaultPoint> = match std::env::var("TURBINE_FAULT_POINTS") {
-        Ok(names) => names
-            .split(',')
-            .map(|name| name.parse().with_context(|| format!("no point: {name}")))
-            .collect::<Result<_>>()?,
-        Err(_) => FaultPoint::all().collect(),
-    };
+    let points: Vec<FaultPoint> = FaultPoint::all().collect();
     die_at(guarantee, Checkpoints::Volume, &points).await
 }
 
@@ -104,11 +99,24 @@ async fn a_worker_that_dies_with_its_checkpoints_in_a_bucket_loses_and_doubles_n
     die_at(guarantee, Checkpoints::Bucket, &Checkpoints::POINTS).await
 }
 
-async fn die_at(
-    guarantee: Guarantee,
-    checkpoints: Checkpoints,
-    points: &[FaultPoint],
-) -> Result<()> {
+/// Those of `all` that `TURBINE_FAULT_POINTS` names, or all.
+fn wanted(all: &[FaultPoint]) -> Result<Vec<FaultPoint>> {
+    let Ok(names) = std::env::var("TURBINE_FAULT_POINTS") else {
+        return Ok(all.to_vec());
+    };
+    let named: Vec<FaultPoint> = names
+        .split(',')
+        .map(|name| name.parse().with_context(|| format!("no point: {name}")))
+        .collect::<Result<_>>()?;
+    Ok(all
+        .iter()
+        .copied()
+        .filter(|point| named.contains(point))
+        .collect())
+}
+
+async fn die_at(guarantee: Guarantee, checkpoints: Checkpoints, all: &[FaultPoint]) -> Result<()> {
+    let points = wanted(all)?;
     let test = format!("crash_points::{guarantee}");
     let Some(bed) = Bed::for_test(&test, Needs::Broker)? else {
         return Ok(());
@@ -119,7 +127,7 @@ async fn die_at(
     };
     let now = std::time::UNIX_EPOCH.elapsed()?.as_secs();
     let seed = number("TURBINE_CRASH_SEED", now)?;
-    let all = (seed..seed + rounds).flat_map(|seed| cases(guarantee, checkpoints, points, seed));
+    let all = (seed..seed + rounds).flat_map(|seed| cases(guarantee, checkpoints, &points, seed));
     let failed: Vec<String> = futures::stream::iter(all)
         .map(|case| {
             let bed = bed.clone();
@@ -136,8 +144,7 @@ async fn die_at(
         .await;
     ensure!(
         failed.is_empty(),
-        "{}\n\n{} failed; run it again by TURBINE_CRASH_SEED={seed} ./run test --e2e crash_points, one point by \
-         TURBINE_FAULT_POINTS=NAME before it",
+        "{}\n\n{} failed",
         failed.join("\n\n"),
         failed.len()
     );

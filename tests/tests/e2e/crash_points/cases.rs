@@ -3,6 +3,7 @@
 use std::fmt;
 
 use turbine_state::fault::FaultPoint;
+use turbine_tests::events::mix;
 
 use super::super::crashes::Dice;
 
@@ -96,20 +97,52 @@ pub(super) struct Case {
     pub(super) seed: u64,
 }
 
-/// One case per point, at passes that a seed chooses.
+impl Case {
+    /// The test that this is a case of.
+    fn test(&self) -> String {
+        let dies = match self.checkpoints {
+            Checkpoints::Volume => "a_worker_that_dies_at_any_named_point",
+            Checkpoints::Bucket => "a_worker_that_dies_with_its_checkpoints_in_a_bucket",
+        };
+        let case = match self.guarantee {
+            Guarantee::AtLeastOnce => "case_1_at_least_once",
+            Guarantee::ExactlyOnce => "case_2_exactly_once",
+        };
+        format!("crash_points::{dies}_loses_and_doubles_nothing::{case}")
+    }
+
+    /// What runs this case again, and no other.
+    pub(super) fn command(&self) -> String {
+        format!(
+            "TURBINE_CRASH_SEED={} TURBINE_FAULT_POINTS={} ./run test --e2e {}",
+            self.seed,
+            self.fault.point,
+            self.test()
+        )
+    }
+}
+
+/// The seed of one case: that of its round, with its own names mixed in, so that which other cases there are changes nothing.
+fn own_seed(seed: u64, point: FaultPoint, guarantee: Guarantee, checkpoints: Checkpoints) -> u64 {
+    format!("{point} {guarantee} {checkpoints:?}")
+        .bytes()
+        .fold(seed, |seed, byte| mix(seed, byte.into(), 0))
+}
+
+/// One case per point, at passes that the seed of a round chooses. A round is a run of its own: the next one has the next seed.
 pub(super) fn cases(
     guarantee: Guarantee,
     checkpoints: Checkpoints,
     points: &[FaultPoint],
     seed: u64,
 ) -> Vec<Case> {
-    let mut dice = Dice::new(seed);
     points
         .iter()
         .filter_map(|point| {
-            let Way { before, passes } = way(*point, guarantee)?;
-            let pass = passes.0 + dice.below(passes.1 - passes.0 + 1);
             let point = *point;
+            let Way { before, passes } = way(point, guarantee)?;
+            let mut dice = Dice::new(own_seed(seed, point, guarantee, checkpoints));
+            let pass = passes.0 + dice.below(passes.1 - passes.0 + 1);
             Some(Case {
                 guarantee,
                 checkpoints,
@@ -119,4 +152,85 @@ pub(super) fn cases(
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::process::Command;
+
+    use super::*;
+
+    const GUARANTEES: [Guarantee; 2] = [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce];
+
+    fn passes(of: &[Case]) -> BTreeSet<(String, u64)> {
+        of.iter()
+            .map(|case| (case.fault.point.to_string(), case.fault.pass))
+            .collect()
+    }
+
+    #[test]
+    fn a_point_has_the_same_pass_whichever_other_points_there_are() {
+        let all: Vec<FaultPoint> = FaultPoint::all().collect();
+        let backwards: Vec<FaultPoint> = all.iter().rev().copied().collect();
+        for guarantee in GUARANTEES {
+            for seed in 1_790_000_000..1_790_000_020 {
+                let together = cases(guarantee, Checkpoints::Volume, &all, seed);
+                assert!(together.len() > 10, "{together:?}");
+                assert_eq!(
+                    passes(&cases(guarantee, Checkpoints::Volume, &backwards, seed)),
+                    passes(&together)
+                );
+                for case in &together {
+                    let alone = cases(guarantee, Checkpoints::Volume, &[case.fault.point], seed);
+                    assert_eq!(passes(&alone), passes(std::slice::from_ref(case)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_and_guarantees_differ_in_their_passes() {
+        let of = |guarantee, seed| {
+            let cases = cases(
+                guarantee,
+                Checkpoints::Volume,
+                &[FaultPoint::AfterSync],
+                seed,
+            );
+            cases[0].fault.pass
+        };
+        for guarantee in GUARANTEES {
+            let different: BTreeSet<u64> = (0..50).map(|seed| of(guarantee, seed)).collect();
+            assert!(different.len() > 15, "{guarantee}: {different:?}");
+        }
+        assert!(
+            (0..50).any(|seed| {
+                of(Guarantee::AtLeastOnce, seed) != of(Guarantee::ExactlyOnce, seed)
+            })
+        );
+    }
+
+    #[test]
+    fn the_command_of_a_case_names_its_seed_its_point_and_one_test_that_there_is() {
+        for guarantee in GUARANTEES {
+            for checkpoints in [Checkpoints::Volume, Checkpoints::Bucket] {
+                let cases = cases(guarantee, checkpoints, &[FaultPoint::InPrune], 7);
+                assert_eq!(cases.len(), 1);
+                let command = cases[0].command();
+                assert!(
+                    command.starts_with("TURBINE_CRASH_SEED=7 TURBINE_FAULT_POINTS=in-prune "),
+                    "{command}"
+                );
+                let name = command.rsplit(' ').next().unwrap();
+                let listed = Command::new(std::env::current_exe().unwrap())
+                    .args(["--list", name])
+                    .output()
+                    .unwrap();
+                let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+                let tests = listed.lines().filter(|line| line.ends_with(": test"));
+                assert_eq!(tests.count(), 1, "{command}: {listed}");
+            }
+        }
+    }
 }
