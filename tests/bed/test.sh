@@ -63,6 +63,21 @@ count() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
+# forget_skips: begins the list to which a test that finds that it cannot run here appends its name and the reason; it returns
+# and cargo counts it as passed
+forget_skips() {
+  export TURBINE_SKIP_LOG=$logs/skipped.log
+  : >"$TURBINE_SKIP_LOG"
+}
+
+# count_skips: takes the tests in that list from those that have passed, and names them
+count_skips() {
+  local skips
+  skips=$(wc -l <"$TURBINE_SKIP_LOG")
+  passed=$((passed - skips)) skipped=$((skipped + skips))
+  sed 's/^/skipped: /' "$TURBINE_SKIP_LOG"
+}
+
 cargo_test() { cargo test "${CARGO_SELECTION[@]}" --no-fail-fast "$@"; }
 # targets FILE...: the test targets of these files as options of cargo; that of a folder is its main.rs
 targets() {
@@ -110,12 +125,10 @@ component_tests() {
 }
 
 end_to_end_tests() {
-  local own status=0 skips
+  local own status=0
   mapfile -t own < <(targets tests/tests/e2e.rs)
   if [ ${#own[@]} -eq 0 ]; then note "no end-to-end tests in tests/tests"; return 1; fi
-  # a test that finds that it cannot run here appends its name and the reason to this file and returns
-  export TURBINE_SKIP_LOG=$logs/skipped.log
-  : >"$TURBINE_SKIP_LOG"
+  forget_skips
   run_e2e() {
     local run=0
     timeout --foreground 60m cargo test "${CARGO_SELECTION[@]}" --no-fail-fast "${own[@]}" -- "$@" 2>&1 | tee "$logs/e2e.log"
@@ -135,27 +148,26 @@ end_to_end_tests() {
     run_e2e --test-threads=1 "${alone[@]}"
   fi
   "$BED/s3.sh" down --wipe
-  skips=$(wc -l <"$TURBINE_SKIP_LOG")
-  passed=$((passed - skips)) skipped=$((skipped + skips))
-  sed 's/^/skipped: /' "$TURBINE_SKIP_LOG"
+  count_skips
   return "$status"
 }
 
 # One test at a time: what happens to the brokers happens to all.
 fault_tests() {
   local status=0 own=("${names[@]}")
-  export TURBINE_BED_KAFKA=faults TURBINE_SKIP_LOG=$logs/skipped.log TURBINE_FAULTS=$kills
+  export TURBINE_BED_KAFKA=faults TURBINE_FAULTS=$kills
   # a transaction that is over is noticed within a second, and an idle transactional id is forgotten within a minute
   export TURBINE_BED_KAFKA_SETTINGS='transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 transactional.id.expiration.ms=40000
 transaction.remove.expired.transaction.cleanup.interval.ms=2000'
   [ "$kills" != 0 ] || own+=(--skip long::)
-  : >"$TURBINE_SKIP_LOG"
+  forget_skips
   "$BED/kafka.sh" down --wipe && "$BED/kafka.sh" up --brokers 3 || return 1
   eval "$("$BED/env.sh")"
   cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test broker_faults -- --test-threads=1 "${own[@]}" 2>&1 | tee "$logs/faults.log"
   status=${PIPESTATUS[0]}
   count "$logs/faults.log"
+  count_skips
   "$BED/kafka.sh" down --wipe
   return "$status"
 }
@@ -164,13 +176,14 @@ transaction.remove.expired.transaction.cleanup.interval.ms=2000'
 crash_tests() {
   local status=0 was_up
   [ -n "${TURBINE_CRASHES:-}" ] || die "test: --crashes wants a number of kills"
-  export TURBINE_SKIP_LOG=$logs/skipped.log
+  forget_skips
   "$BED/kafka.sh" running >/dev/null 2>&1 && was_up=yes || was_up=no
   "$BED/kafka.sh" up && "$BED/s3.sh" up || return 1
   eval "$("$BED/env.sh")"
   cargo test "${CARGO_SELECTION[@]}" --no-fail-fast --test e2e -- --test-threads=1 --nocapture crash_points:: crashes:: 2>&1 | tee "$logs/crashes.log"
   status=${PIPESTATUS[0]}
   count "$logs/crashes.log"
+  count_skips
   "$BED/s3.sh" down --wipe
   [ "$was_up" = yes ] || "$BED/kafka.sh" down --wipe
   return "$status"

@@ -143,7 +143,11 @@ pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-fn skip(test: &str, reason: &str) -> Result<()> {
+/// Counts a test that finds that it cannot run here as skipped; it returns at once.
+///
+/// # Errors
+/// The list of what was skipped cannot be written.
+pub fn skip(test: &str, reason: &str) -> Result<()> {
     writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}")?;
     if let Ok(log) = env::var("TURBINE_SKIP_LOG") {
         let mut file = std::fs::OpenOptions::new()

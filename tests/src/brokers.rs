@@ -137,16 +137,15 @@ pub fn may_be_cut_off(command: &mut Command) {
 pub struct Cut;
 
 impl Cut {
-    /// None where the machine has no packet filter.
-    ///
-    /// # Errors
-    /// It refuses the rule.
-    pub fn begin(bed: &Bed) -> Result<Option<Self>> {
-        if !process::attempt(Command::new("nft").args(["list", "tables"]))
+    /// Whether the machine has a packet filter that this process may set.
+    pub fn can_be_made() -> bool {
+        process::attempt(Command::new("nft").args(["list", "tables"]))
             .is_ok_and(|outcome| outcome.success)
-        {
-            return Ok(None);
-        }
+    }
+
+    /// # Errors
+    /// The packet filter refuses the rule.
+    pub fn begin(bed: &Bed) -> Result<Self> {
         let ports: Vec<&str> = bed
             .bootstrap
             .split(',')
@@ -161,7 +160,7 @@ impl Cut {
         fs::write(&file, rules)?;
         let told = process::run(Command::new("nft").arg("-f").arg(&file));
         fs::remove_file(&file)?;
-        told.map(|_| Some(Self))
+        told.map(|_| Self)
     }
 }
 

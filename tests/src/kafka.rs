@@ -431,7 +431,28 @@ impl Kafka {
     /// # Errors
     /// The broker does not answer.
     pub fn committed(&self, group: &str, topic: &str) -> Result<BTreeMap<i32, i64>> {
-        let consumer: BaseConsumer = self.config().set("group.id", group).create()?;
+        self.committed_at(group, topic, "read_committed")
+    }
+
+    /// The same, without waiting for the end of transactions that hold newer offsets.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub fn committed_beside_open(&self, group: &str, topic: &str) -> Result<BTreeMap<i32, i64>> {
+        self.committed_at(group, topic, "read_uncommitted")
+    }
+
+    fn committed_at(
+        &self,
+        group: &str,
+        topic: &str,
+        isolation: &str,
+    ) -> Result<BTreeMap<i32, i64>> {
+        let consumer: BaseConsumer = self
+            .config()
+            .set("group.id", group)
+            .set("isolation.level", isolation)
+            .create()?;
         let count = self
             .partitions(topic)?
             .with_context(|| format!("no topic {topic}"))?;
