@@ -112,6 +112,17 @@ impl Brokers {
     pub fn knows_id(&self, prefix: &str) -> Result<bool> {
         Ok(self.tool("txn", &["list"])?.contains(prefix))
     }
+
+    /// Whether the last transaction of an id that begins so was aborted.
+    ///
+    /// # Errors
+    /// They do not answer.
+    pub fn has_aborted(&self, prefix: &str) -> Result<bool> {
+        let listed = self.tool("txn", &["list"])?;
+        Ok(listed
+            .lines()
+            .any(|line| line.contains(prefix) && line.contains("CompleteAbort")))
+    }
 }
 
 impl Drop for Brokers {

@@ -105,6 +105,14 @@ struct Case {
 }
 
 async fn begin(test: &str) -> Result<Option<Case>> {
+    begin_with(test, |_, _, plan| plan).await
+}
+
+/// With workers that are started otherwise, by their guarantee.
+async fn begin_with(
+    test: &str,
+    otherwise: impl Fn(&Bed, &str, WorkerPlan) -> WorkerPlan,
+) -> Result<Option<Case>> {
     let Some(bed) = Bed::for_test(test, Needs::Broker)? else {
         return Ok(None);
     };
@@ -120,20 +128,25 @@ async fn begin(test: &str) -> Result<Option<Case>> {
         folder: TempDir::new()?,
     };
     for guarantee in GUARANTEES {
-        case.start(guarantee)?;
+        let bed = case.bed.clone();
+        case.start(guarantee, |plan| otherwise(&bed, guarantee, plan))?;
     }
     Ok(Some(case))
 }
 
 impl Case {
-    fn start(&mut self, guarantee: &'static str) -> Result<()> {
+    fn start(
+        &mut self,
+        guarantee: &'static str,
+        otherwise: impl FnOnce(WorkerPlan) -> WorkerPlan,
+    ) -> Result<()> {
         let app = unique(&guarantee.to_lowercase());
         let output = self.topics.name(guarantee)?;
         let manifest = AppManifest::new(&app, &self.bed.bootstrap, &self.input, &output)
             .with("spec.subscriptions.0.processingGuarantee", json!(guarantee));
         let folder = self.folder.path().join(guarantee);
         std::fs::create_dir(&folder)?;
-        let plan = WorkerPlan::new(&self.bed, &manifest, &folder)?;
+        let plan = otherwise(WorkerPlan::new(&self.bed, &manifest, &folder)?);
         let mut command = plan.command();
         may_be_cut_off(&mut command);
         self.sides.push(Side {

@@ -3,13 +3,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use rstest::rstest;
+use tempfile::TempDir;
+use turbine_state::fault::FaultPoint;
 use turbine_tests::bed::{Bed, Needs, skip};
 use turbine_tests::brokers::{Brokers, Cut};
 use turbine_tests::diagnostics::say;
 use turbine_tests::kafka::Record;
 use turbine_tests::{manifest::AppManifest, wait};
 
-use super::{Case, PER_SECOND, Producing, WITHIN, begin, events, kill_leaders};
+use super::{Case, PER_SECOND, Producing, WITHIN, begin, begin_with, events, kill_leaders};
 
 /// The broker waits for a transaction for a minute, and looks for those that are over every second.
 const OVER: Duration = Duration::from_secs(70);
@@ -47,6 +50,63 @@ async fn a_worker_that_stood_still_for_longer_than_its_transactions_goes_on_from
         "no transaction was over"
     );
     ensure!(side.said("Fenced") == 0, "nobody has fenced it");
+    case.finish(producing).await
+}
+
+/// One task stands still in the worker, with what it has written acknowledged: nothing is too old for the client, so that the
+/// broker alone can say that the transaction is over. Once with results in it and no offset, once with the offset and in front
+/// of its commit.
+#[rstest]
+#[case::with_its_results_written(FaultPoint::AfterProduce, 20)]
+#[case::in_front_of_its_commit(FaultPoint::AfterOffsetsSent, 300)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_the_broker_gave_up_is_told_and_its_interval_is_done_again(
+    #[case] point: FaultPoint,
+    #[case] pass: u64,
+) -> Result<()> {
+    let folder = TempDir::new()?;
+    let (passes, end) = (folder.path().join("passes"), folder.path().join("end"));
+    let case = begin_with("broker_faults::gave_up", |bed, guarantee, plan| {
+        if guarantee != "exactlyOnce" {
+            return plan;
+        }
+        plan.program(bed.program("turbine-worker-faults"))
+            .environment("TURBINE_FAULT", &format!("{point}:{pass}"))
+            .environment("TURBINE_FAULT_LOG", &passes.to_string_lossy())
+            .environment("TURBINE_FAULT_UNTIL", &end.to_string_lossy())
+    });
+    let Some(case) = case.await? else {
+        return Ok(());
+    };
+    let producing = Producing::start(case.kafka(), &case.input);
+    case.wait_for_all().await?;
+    let side = case.exactly_once();
+    let stood = format!("{point} {pass}");
+    wait::until("a task that stands still", WITHIN, || async {
+        let passed = std::fs::read_to_string(&passes)?;
+        Ok(passed.lines().any(|line| line == stood).then_some(()))
+    })
+    .await?;
+    ensure!(
+        !case.brokers.has_aborted(&side.group())?,
+        "something was aborted before"
+    );
+    wait::until("the broker to give its transaction up", WITHIN, || async {
+        Ok(case.brokers.has_aborted(&side.group())?.then_some(()))
+    })
+    .await?;
+    ensure!(side.said("TransactionTimedOut") == 0);
+    std::fs::write(&end, "")?;
+    wait::until("the worker to say so", WITHIN, || async {
+        Ok((side.said("TransactionTimedOut") > 0).then_some(()))
+    })
+    .await?;
+    ensure!(
+        side.said("OutputNotAcknowledged") == 0,
+        "what it had written was not acknowledged"
+    );
+    ensure!(side.said("Fenced") == 0, "nobody has fenced it");
+    case.wait_for_progress().await?;
     case.finish(producing).await
 }
 

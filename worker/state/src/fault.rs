@@ -1,4 +1,4 @@
-//! Places at which a test build can be made to die, or to find its disk full.
+//! Places at which a test build can be made to die, to stand still, or to find its disk full.
 //!
 //! Without the feature `fault-points`, which no released program has, all calls of this module are nothing.
 
@@ -88,9 +88,10 @@ mod armed {
     use std::fmt::Write as _;
     use std::fs::File;
     use std::io::{self, Write as _};
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use strum::EnumMessage as _;
     use thiserror::Error;
@@ -99,6 +100,9 @@ mod armed {
 
     static ARMED: OnceLock<Armed> = OnceLock::new();
 
+    /// Between two looks for the file that ends a fault.
+    const LOOK: Duration = Duration::from_millis(10);
+
     #[derive(Debug)]
     struct Armed {
         point: FaultPoint,
@@ -106,6 +110,8 @@ mod armed {
         at: u64,
         passes: AtomicU64,
         log: Option<File>,
+        /// The file that ends the fault: the process does not die then.
+        until: Option<PathBuf>,
     }
 
     /// Why no point could be armed.
@@ -117,6 +123,11 @@ mod armed {
         /// The log cannot be written.
         #[error("the log of passes cannot be written: {0}")]
         Log(#[from] io::Error),
+        /// The fault has no end.
+        #[error(
+            "a process that dies at `{0}` is in the middle of a write: it cannot stand still there"
+        )]
+        Endless(FaultPoint),
         /// Something is armed in this process.
         #[error("a process dies once")]
         Twice,
@@ -134,16 +145,20 @@ mod armed {
     }
 
     /// Arms a point, written `POINT:PASS`. Each pass of it is a line `POINT PASS` in the file `log`, written before anything
-    /// happens.
+    /// happens. With `until` nobody dies: the thread that passes the point stands still, or the disk is full, until there is
+    /// such a file.
     ///
     /// # Errors
     /// If the setting means nothing, or the log cannot be written.
-    pub fn arm(setting: &str, log: Option<&Path>) -> Result<(), ArmError> {
+    pub fn arm(setting: &str, log: Option<&Path>, until: Option<&Path>) -> Result<(), ArmError> {
         let parsed = setting
             .split_once(':')
             .and_then(|(point, pass)| Some((point.parse().ok()?, pass.parse().ok()?)))
             .filter(|(_, pass)| *pass > 0);
         let (point, at) = parsed.ok_or_else(|| ArmError::Setting(setting.to_owned()))?;
+        if until.is_some() && point == FaultPoint::TornWrite {
+            return Err(ArmError::Endless(point));
+        }
         let log = log
             .map(|path| File::options().create(true).append(true).open(path))
             .transpose()?;
@@ -154,6 +169,7 @@ mod armed {
                 at,
                 passes,
                 log,
+                until: until.map(Path::to_owned),
             })
             .map_err(|_| ArmError::Twice)
     }
@@ -167,6 +183,20 @@ mod armed {
                 let _ = log.write_all(format!("{} {pass}\n", self.point).as_bytes());
             }
             pass
+        }
+
+        fn is_over(&self) -> bool {
+            self.until.as_ref().is_some_and(|file| file.exists())
+        }
+
+        /// What happens at the point.
+        fn strike(&self) {
+            if self.until.is_none() {
+                die();
+            }
+            while !self.is_over() {
+                std::thread::sleep(LOOK);
+            }
         }
     }
 
@@ -188,7 +218,7 @@ mod armed {
         if let Some(armed) = armed(point)
             && armed.count() == armed.at
         {
-            die();
+            armed.strike();
         }
     }
 
@@ -199,6 +229,7 @@ mod armed {
         let half = record.get(..record.len() / 2).unwrap_or_default();
         if let Some(armed) = armed(FaultPoint::DiskFull)
             && armed.count() >= armed.at
+            && !armed.is_over()
         {
             append(half)?;
             return Err(rustix::io::Errno::NOSPC.into());
