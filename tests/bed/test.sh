@@ -114,7 +114,7 @@ component_tests() {
   count "$logs/real.log"
   if is_root; then
     small=$(mktemp -d) && mount -t tmpfs -o size=32m small "$small" || return 1
-    TURBINE_SMALL_VOLUME=$small cargo_test --test store -- --ignored "${names[@]}" 2>&1 | tee "$logs/full.log"
+    TURBINE_SMALL_VOLUME=$small cargo_test --test store --test full_volume -- --ignored "${names[@]}" 2>&1 | tee "$logs/full.log"
     ((status |= PIPESTATUS[0]))
     count "$logs/full.log"
     umount "$small" && rmdir "$small"

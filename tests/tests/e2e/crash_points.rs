@@ -20,7 +20,7 @@ use turbine_tests::bed::{Bed, Needs};
 use turbine_tests::diagnostics::say;
 use turbine_tests::process::tail;
 
-use self::cases::{Case, Checkpoints, Guarantee, cases};
+use self::cases::{Case, Checkpoints, Fault, Guarantee, cases};
 use self::lives::Lives;
 use super::crashes::number;
 
@@ -97,6 +97,32 @@ async fn a_worker_that_dies_with_its_checkpoints_in_a_bucket_loses_and_doubles_n
     #[case] guarantee: Guarantee,
 ) -> Result<()> {
     die_at(guarantee, Checkpoints::Bucket, &Checkpoints::POINTS).await
+}
+
+#[rstest]
+#[case::at_least_once(Guarantee::AtLeastOnce)]
+#[case::exactly_once(Guarantee::ExactlyOnce)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_disk_was_full_commits_nothing_meanwhile_and_goes_on_once_there_is_room(
+    #[case] guarantee: Guarantee,
+) -> Result<()> {
+    let Some(bed) = Bed::for_test("crash_points::full_disk", Needs::Broker)? else {
+        return Ok(());
+    };
+    let case = Case {
+        guarantee,
+        checkpoints: Checkpoints::Volume,
+        before: None,
+        fault: Fault {
+            point: FaultPoint::DiskFull,
+            pass: 40,
+        },
+        seed: 1,
+    };
+    let mut lives = Lives::begin(&bed, &case).await?;
+    let ended = lives.outlive_full_disk(case.fault).await;
+    ended.with_context(|| tail(&lives.said(), 40))?;
+    lives.check(guarantee)
 }
 
 /// Those of `all` that `TURBINE_FAULT_POINTS` names, or all.

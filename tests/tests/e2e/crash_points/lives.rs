@@ -1,6 +1,8 @@
 //! A worker of one app that dies, lives again, and is compared in the end.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 use turbine_tests::bed::Bed;
 use turbine_tests::cluster::unique;
 use turbine_tests::events::{Event, EventPlan};
@@ -102,39 +105,42 @@ impl Lives {
             .map(move |index| plan.event(index))
     }
 
+    /// A worker with a fault, and the file of its passes.
+    fn faulty_plan(&self, fault: Fault) -> (WorkerPlan, PathBuf) {
+        let passes = self.folder.path().join(format!("{}.passes", fault.point));
+        let plan = self
+            .plan
+            .clone()
+            .program(self.bed.program("turbine-worker-faults"))
+            .environment("TURBINE_FAULT", &fault.to_string())
+            .environment("TURBINE_FAULT_LOG", &passes.to_string_lossy());
+        (plan, passes)
+    }
+
+    /// The next events, until told to stop.
+    fn flow(&self) -> Flow {
+        let flows = Arc::new(AtomicBool::new(true));
+        let (kafka, topic) = (self.topics.kafka().clone(), self.input.clone());
+        let told = Arc::clone(&flows);
+        let events = self.next_events(move || told.load(Ordering::Relaxed));
+        let producing = tokio::task::spawn_blocking(move || {
+            kafka.produce(&topic, events.map(Record::from), Some(PER_SECOND))
+        });
+        Flow { flows, producing }
+    }
+
     /// A life with a fault, while records come in, until `over` has an answer.
     async fn faulty<T>(
         &mut self,
         fault: Fault,
         over: impl AsyncFnOnce(&mut Running, &str) -> Result<T>,
     ) -> Result<T> {
-        let passes = self.folder.path().join(format!("{}.passes", fault.point));
-        let mut worker = self
-            .plan
-            .clone()
-            .program(self.bed.program("turbine-worker-faults"))
-            .environment("TURBINE_FAULT", &fault.to_string())
-            .environment("TURBINE_FAULT_LOG", &passes.to_string_lossy())
-            .start()?;
-        let flows = Arc::new(AtomicBool::new(true));
-        let producing = {
-            let (kafka, topic, flows) = (
-                self.topics.kafka().clone(),
-                self.input.clone(),
-                Arc::clone(&flows),
-            );
-            let events = self.next_events(move || flows.load(Ordering::Relaxed));
-            tokio::task::spawn_blocking(move || {
-                kafka.produce(&topic, events.map(Record::from), Some(PER_SECOND))
-            })
-        };
+        let (plan, passes) = self.faulty_plan(fault);
+        let mut worker = plan.start()?;
+        let flow = self.flow();
         let ended = over(&mut worker, &passes.to_string_lossy()).await;
-        flows.store(false, Ordering::Relaxed);
-        self.written += producing.await??;
-        ended.with_context(|| {
-            let passed = std::fs::read_to_string(&passes).unwrap_or_default();
-            format!("{fault}, passed {} times", passed.lines().count())
-        })
+        self.written += flow.end().await?;
+        ended.with_context(|| times(fault, &passes))
     }
 
     /// A life that ends at a point, and nowhere else.
@@ -168,12 +174,71 @@ impl Lives {
         .await
     }
 
+    /// How often a task said that the disk is full, and began anew.
+    fn full(&self) -> usize {
+        let said = self.said();
+        said.lines()
+            .filter(|line| line.contains("StorageFull") && line.contains("the task starts again"))
+            .count()
+    }
+
+    fn committed(&self) -> Result<BTreeMap<i32, i64>> {
+        let kafka = self.topics.kafka();
+        kafka.committed_beside_open(&self.group, &self.input)
+    }
+
+    /// A life whose disk is full from some write on until there is room. Nobody touches it: it goes on to an orderly end.
+    pub(super) async fn outlive_full_disk(&mut self, fault: Fault) -> Result<()> {
+        let (plan, passes) = self.faulty_plan(fault);
+        let room = self.folder.path().join("room");
+        let worker = plan
+            .environment("TURBINE_FAULT_UNTIL", &room.to_string_lossy())
+            .start()?;
+        let flow = self.flow();
+        let outlived = self.wait_out(&room).await;
+        self.written += flow.end().await?;
+        outlived.with_context(|| times(fault, &passes))?;
+        self.finish_with(worker).await
+    }
+
+    async fn wait_out(&self, room: &Path) -> Result<()> {
+        let tasks = usize::try_from(PARTITIONS)?;
+        let tried = async |times: usize| {
+            let what = format!("the full disk to be met {times} times");
+            wait::until(&what, WITHIN, || async {
+                Ok((self.full() >= times).then_some(()))
+            })
+            .await
+        };
+        // What was written before the disk was full is committed by then.
+        tried(2 * tasks).await?;
+        let before = self.committed()?;
+        tried(self.full() + tasks).await?;
+        ensure!(
+            self.committed()? == before,
+            "something was committed that was not written: {before:?}"
+        );
+        std::fs::write(room, "")?;
+        wait::until("all tasks to commit again", WITHIN, || async {
+            let now = self.committed()?;
+            let all = before
+                .iter()
+                .all(|(partition, offset)| now.get(partition).is_some_and(|now| now > offset));
+            Ok((before.len() == tasks && all).then_some(()))
+        })
+        .await
+    }
+
     /// A life without a fault, until everything is read and committed, to an orderly end.
     pub(super) async fn finish(&mut self) -> Result<()> {
+        let worker = self.plan.start()?;
+        self.finish_with(worker).await
+    }
+
+    async fn finish_with(&mut self, mut worker: Running) -> Result<()> {
         let kafka = self.topics.kafka();
         let end = self.written + AFTERWARDS;
         let rest = self.next_events(|| true).take(usize::try_from(AFTERWARDS)?);
-        let mut worker = self.plan.start()?;
         kafka.produce(&self.input, rest.map(Record::from), None)?;
         let ends = kafka.ends(&self.input)?;
         wait::until("the input to be read to its end", WITHIN, || async {
@@ -207,6 +272,25 @@ impl Lives {
         let held = stored::open_panes(&self.bed, self.plan.state(), PARTITIONS)?;
         stored::same(&report.open, &held)
     }
+}
+
+/// Records on their way into the input.
+struct Flow {
+    flows: Arc<AtomicBool>,
+    producing: JoinHandle<Result<u64>>,
+}
+
+impl Flow {
+    /// Stops them; how many were written.
+    async fn end(self) -> Result<u64> {
+        self.flows.store(false, Ordering::Relaxed);
+        self.producing.await?
+    }
+}
+
+fn times(fault: Fault, passes: &Path) -> String {
+    let passed = std::fs::read_to_string(passes).unwrap_or_default();
+    format!("{fault}, passed {} times", passed.lines().count())
 }
 
 fn passed(log: &str, fault: Fault) -> bool {
