@@ -8,6 +8,8 @@
 )]
 
 mod common;
+#[path = "flow/receipts.rs"]
+mod receipts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,6 +9,8 @@
 )]
 
 mod common;
+#[path = "real_broker/receipts.rs"]
+mod receipts;
 #[path = "real_broker/transactions.rs"]
 mod transactions;
 
@@ -33,7 +35,7 @@ use turbine_kafka::{
 };
 use turbine_protocol::start::OnForeign;
 use turbine_protocol::{GroupId, TopicName};
-use turbine_runtime::clock::SystemClock;
+use turbine_runtime::clock::{Clock, SystemClock};
 use turbine_runtime::memory::Memory;
 use turbine_runtime::task::Limits;
 use turbine_runtime::worker::{Manager, Worker, WorkerConfig};
@@ -161,6 +163,15 @@ impl Bed {
     }
 
     fn start_as(&self, user: &KafkaSettings, change: impl FnOnce(&mut Value)) -> Running {
+        self.start_by(user, Arc::new(SystemClock::default()), change)
+    }
+
+    fn start_by(
+        &self,
+        user: &KafkaSettings,
+        clock: Arc<dyn Clock>,
+        change: impl FnOnce(&mut Value),
+    ) -> Running {
         let mut app = app();
         app["appId"] = json!(self.app_id());
         let subscription = &mut app["subscriptions"][0];
@@ -187,7 +198,7 @@ impl Bed {
                 retry_most: Duration::from_millis(500),
                 ..Limits::default()
             },
-            clock: Arc::new(SystemClock::default()),
+            clock,
         };
         let (worker, manager) = Worker::start(config).unwrap();
         let task = AssignedTask {
@@ -333,6 +344,27 @@ impl Running {
         });
     }
 
+    /// The task has looked several times at what is due now.
+    fn has_looked(&self) {
+        let looks = || {
+            let text = self.worker.metrics_text().unwrap();
+            let count = text
+                .lines()
+                .find(|line| line.starts_with("turbine_poll_seconds_count{"))
+                .and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+            count.unwrap_or_default()
+        };
+        let before = looks();
+        eventually("the task looks again", || {
+            let now = looks();
+            if now >= before + 3 {
+                Ok(())
+            } else {
+                Err(format!("{before}, {now}"))
+            }
+        });
+    }
+
     fn stop(self) {
         self.worker.drain();
         let _ = self.manager.wait();
@@ -383,6 +415,14 @@ fn missing_topics_and_rights_are_named_before_any_work_and_each_is_enough_once_i
     Bed::take_back("Write", "--topic", &bed.name("dead"));
     bed.produce(&["no row either".to_owned(), good(t0 + 2 * MINUTE)]);
     running.until_halted("KafkaRightMissing", &all[2..3], &all[..2]);
+    let group = GroupId::of(&bed.app_id().parse().unwrap(), &"s".parse().unwrap());
+    let (topic, partition) = (bed.name("in").parse().unwrap(), 0.try_into().unwrap());
+    let committed = bed.admin.committed_at(&group, &topic, partition, WAIT);
+    assert_eq!(
+        committed.unwrap().unwrap().offset.get(),
+        3,
+        "the offset stays in front of a record whose dead letter is not written"
+    );
     bed.grant("Write", "--topic", &bed.name("dead"));
     running.until_caught_up(5);
     assert_eq!(bed.end("dead"), 2);
