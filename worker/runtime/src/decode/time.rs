@@ -64,6 +64,36 @@ mod tests {
         assert_eq!(parse(text), ms);
     }
 
+    /// The tests of this file once more, each time in a process that lives elsewhere: by the name of a zone, and by a rule that
+    /// needs no list of zones.
+    #[test]
+    fn the_zone_of_the_process_never_matters() {
+        const ZONES: [&str; 2] = ["America/New_York", "EST5EDT,M3.2.0,M11.1.0"];
+        if let Ok(zone) = std::env::var("TZ")
+            && ZONES.contains(&zone.as_str())
+        {
+            let winter = jiff::Timestamp::from_millisecond(1_767_225_600_000).unwrap();
+            // A machine without a list of zones does not know the name.
+            if !zone.contains('/') || jiff::tz::db().get(&zone).is_ok() {
+                let here = jiff::tz::TimeZone::system().to_offset(winter);
+                assert_eq!(here, jiff::tz::offset(-5), "TZ={zone}");
+            }
+            return;
+        }
+        let (_, tests) = module_path!().split_once("::").unwrap();
+        for zone in ZONES {
+            let ended = std::process::Command::new(std::env::current_exe().unwrap())
+                .arg(tests)
+                .env("TZ", zone)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success(), "TZ={zone}: {said}");
+            let with_texts = said.matches("a_time_needs_an_offset_and_it_counts").count();
+            assert!(with_texts >= 15, "TZ={zone}: {said}");
+        }
+    }
+
     #[rstest]
     #[case(TimeUnit::S, 1_767_225_600, 1_767_225_600_000)]
     #[case(TimeUnit::S, i64::MAX, i64::MAX)]
