@@ -114,6 +114,16 @@ mod tests {
     }
 
     #[test]
+    fn three_subscriptions_of_twelve_partitions_fit_half_a_gibibyte() {
+        let memory = Memory::of(512 << 20);
+        assert_eq!(memory.holds(36), Ok(()));
+        let queues = memory.queues(36);
+        let queued = (queues.read_bytes() + queues.write_bytes()) * 36;
+        let shared = queued + memory.live_bytes(36) * 36 + memory.stores();
+        assert!(shared <= (512 << 20) / 100 * 62, "{shared} of 512 MiB");
+    }
+
+    #[test]
     fn tasks_that_cannot_fit_are_refused_with_what_they_need() {
         let gib = Memory::of(1 << 30);
         assert_eq!(gib.holds(12), Ok(()));

@@ -8,6 +8,8 @@
 )]
 
 mod common;
+#[path = "flow/held.rs"]
+mod held;
 #[path = "flow/receipts.rs"]
 mod receipts;
 
