@@ -317,6 +317,52 @@ async fn the_second_app_with_one_identity_is_refused_by_name() {
     assert!(world.is_ready("a"));
 }
 
+/// The app as the operator's watch shows it where it lives in that namespace.
+fn in_namespace(world: &world::Memories, name: &str, namespace: &str) -> serde_json::Value {
+    let mut app = world.with(|state| state.get(Kind::TurbineApp, name).unwrap().clone());
+    app["metadata"]["namespace"] = json!(namespace);
+    app
+}
+
+/// Both could be made at the same time, and each sees the other in a namespace that is not its own.
+#[tokio::test]
+async fn of_two_apps_of_one_name_in_two_namespaces_the_one_that_runs_stays_and_the_other_is_refused()
+ {
+    let orders = || with(app(), "/metadata/name", json!("orders"));
+    let first = world();
+    first.apply_app(orders());
+    first.settle("orders").await;
+    assert!(first.is_ready("orders"));
+
+    let second = world();
+    second.with(|state| {
+        state.topics.insert("s-out".to_owned(), 4);
+        state.elsewhere = vec![in_namespace(&first, "orders", "prod")];
+    });
+    second.apply_app(orders());
+    second.settle("orders").await;
+    let (_, reason, message) = second.condition("orders", "Stalled");
+    assert_eq!(reason, "IdentityTaken");
+    for word in ["prod/orders", "`orders`", "spec.appId"] {
+        assert!(message.contains(word), "{message}");
+    }
+    for kind in [Kind::StatefulSet, Kind::Pod] {
+        let made = second.with(|state| state.names(kind));
+        assert_eq!(made, Vec::<String>::new());
+    }
+
+    // The one that runs is not moved by the other.
+    let writes = first.with(|state| state.writes.len());
+    first.with(|state| state.elsewhere = vec![in_namespace(&second, "orders", "dev")]);
+    first.settle("orders").await;
+    assert!(first.is_ready("orders"));
+    assert_eq!(first.with(|state| state.writes.len()), writes);
+
+    second.with(|state| state.elsewhere.clear());
+    second.settle("orders").await;
+    assert!(second.is_ready("orders"), "{:#?}", second.status("orders"));
+}
+
 #[tokio::test]
 async fn a_missing_right_is_said_once_and_tried_again() {
     let world = world();

@@ -26,6 +26,8 @@ type Key = (Kind, String, String);
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) objects: BTreeMap<Key, Value>,
+    /// Apps in other namespaces.
+    pub(super) elsewhere: Vec<Value>,
     pub(super) topics: BTreeMap<String, i32>,
     pub(super) kafka_down: bool,
     pub(super) workers: BTreeMap<String, WorkerStatus>,
@@ -547,7 +549,9 @@ impl Peers for Memories {
             .objects
             .iter()
             .filter(|((kind, _, _), _)| *kind == Kind::TurbineApp)
-            .filter_map(|(_, app)| serde_json::from_value(app.clone()).ok())
+            .map(|(_, app)| app)
+            .chain(&state.elsewhere)
+            .map(|app| serde_json::from_value(app.clone()).unwrap())
             .map(Arc::new)
             .collect()
     }
