@@ -14,7 +14,7 @@ use turbine_kafka::{
 use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::{Category, Fault as _, TopicName};
 
-use super::{Created, KafkaAccess, KafkaFault, KafkaSeen, KafkaView, TopicWanted};
+use super::{Created, KafkaAccess, KafkaFault, KafkaSeen, KafkaView, TopicKept, TopicWanted};
 
 /// Longest wait for one answer of a broker.
 const CALL: Duration = Duration::from_secs(5);
@@ -227,6 +227,18 @@ fn settings(access: &KafkaAccess) -> Result<KafkaSettings, KafkaFault> {
     .map_err(|error| fault(&error))
 }
 
+/// The right to see a topic's settings is not asked for: without it the policy stays unknown.
+fn cleanup_policy(admin: &Admin, topic: &TopicName) -> Result<Option<String>, KafkaError> {
+    match admin.topic_config(topic, CALL) {
+        Ok(mut config) => Ok(config.remove("cleanup.policy")),
+        Err(error) if error.is_without_answer() => Err(error),
+        Err(error) => {
+            tracing::debug!(%topic, %error, "how its records are cleaned up is not known");
+            Ok(None)
+        }
+    }
+}
+
 fn topic_name(name: &str) -> Result<TopicName, KafkaFault> {
     name.parse().map_err(|error| KafkaFault {
         reason: "TopicNameRefused",
@@ -250,13 +262,23 @@ impl KafkaView for LiveKafka {
         self.call(access, move |admin| {
             let cluster_id = admin.cluster_id(CALL)?;
             let mut counts = BTreeMap::new();
+            let mut kept = BTreeMap::new();
             for name in names {
                 if let TopicPresence::Present(layout) = admin.topic(&name, CALL)? {
                     let count = i32::try_from(layout.partitions.get()).unwrap_or(i32::MAX);
                     counts.insert(name.to_string(), count);
+                    let how = TopicKept {
+                        replication: layout.replication,
+                        cleanup_policy: cleanup_policy(admin, &name)?,
+                    };
+                    kept.insert(name.to_string(), how);
                 }
             }
-            Ok(KafkaSeen { cluster_id, counts })
+            Ok(KafkaSeen {
+                cluster_id,
+                counts,
+                kept,
+            })
         })
         .await
     }

@@ -34,6 +34,17 @@ pub struct KafkaSeen {
     pub cluster_id: String,
     /// Partition counts of those topics that exist, of those asked for.
     pub counts: BTreeMap<String, i32>,
+    /// How these keep their records.
+    pub kept: BTreeMap<String, TopicKept>,
+}
+
+/// How a topic keeps its records.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TopicKept {
+    /// Copies of each partition; of the partition that has fewest.
+    pub replication: u32,
+    /// `None`: the app's user may not see the topic's settings.
+    pub cleanup_policy: Option<String>,
 }
 
 /// A topic to make.

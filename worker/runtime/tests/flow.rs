@@ -8,6 +8,8 @@
 )]
 
 mod common;
+#[path = "flow/dead_letters.rs"]
+mod dead_letters;
 #[path = "flow/held.rs"]
 mod held;
 #[path = "flow/receipts.rs"]

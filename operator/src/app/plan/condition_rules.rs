@@ -68,6 +68,17 @@ pub(super) fn topics_ready(
                 trouble.to_string(),
             );
         }
+        None if matches!(standing.topics, Some(None)) && !standing.differences.is_empty() => {
+            conditions.set(
+                ConditionType::TopicsReady,
+                Is::True,
+                "TopicsDiffer",
+                format!(
+                    "all topics are there, and those that Turbine found are used as they are: {}",
+                    standing.differences.join("; ")
+                ),
+            );
+        }
         None if matches!(standing.topics, Some(None)) => {
             conditions.set(
                 ConditionType::TopicsReady,

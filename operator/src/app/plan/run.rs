@@ -77,6 +77,7 @@ fn act(known: &Known<'_>, goal: &Goal<'_>, standing: &mut Standing) -> Result<Ve
     };
     let topics = topics::compare(known, run.app);
     standing.topics = Some(topics.trouble.clone());
+    standing.differences.clone_from(&topics.differences);
     standing.journal(revision, run.layout.clone(), topics.status.clone());
     if standing.unrecorded(&stored) {
         return Ok(Vec::new());

@@ -1,12 +1,17 @@
 //! Topics: which ones the app needs, which of them are made, and whether they are there.
 
+use std::collections::BTreeSet;
+
+use turbine_crds::compiled::CompiledTopics;
 use turbine_crds::status::{TopicRole, TopicStatus};
 use turbine_crds::validated::ValidatedApp;
 
 use super::{Act, Known};
 use crate::app::layout::Counts;
-use crate::kafka::TopicWanted;
+use crate::kafka::{TopicKept, TopicWanted};
 use crate::words::Trouble;
+
+const CLEANUP_POLICY: &str = "cleanup.policy";
 
 /// A topic that the app writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,18 +74,60 @@ pub(crate) struct Topics {
     pub acts: Vec<Act>,
     /// Why they are not all there.
     pub trouble: Option<Trouble>,
+    /// In what topics that were there keep their records otherwise than asked for. They are used as they are.
+    pub differences: Vec<String>,
+}
+
+/// Names of a list of policies, in whatever order.
+fn policies(text: &str) -> BTreeSet<&str> {
+    text.split(',').map(str::trim).collect()
+}
+
+/// In what a topic that is there keeps its records otherwise than the spec asks for, or than results can be kept.
+fn differences(topic: &Written, kept: &TopicKept, asked: &CompiledTopics) -> Vec<String> {
+    let name = &topic.name;
+    let mut differences = Vec::new();
+    if let Some(factor) = asked.replication_factor
+        && i64::from(factor) != i64::from(kept.replication)
+    {
+        differences.push(format!(
+            "topic `{name}` has a replication factor of {} and spec.topics.replicationFactor is {factor}",
+            kept.replication
+        ));
+    }
+    let Some(policy) = &kept.cleanup_policy else {
+        return differences;
+    };
+    match asked.config.get(CLEANUP_POLICY) {
+        Some(asked) if policies(asked) == policies(policy) => {}
+        Some(asked) => differences.push(format!(
+            "topic `{name}` has {CLEANUP_POLICY}={policy} and spec.topics.config asks for {asked}"
+        )),
+        None if policies(policy).contains("compact") => {
+            let what = match topic.role {
+                TopicRole::DeadLetter => "dead letters",
+                TopicRole::Input | TopicRole::Output | TopicRole::Internal => "results",
+            };
+            differences.push(format!(
+                "topic `{name}` has {CLEANUP_POLICY}={policy}: of the {what} of one key the broker keeps the last one alone, \
+                 whatever their windows; if that is meant, write it into spec.topics.config"
+            ));
+        }
+        None => {}
+    }
+    differences
 }
 
 /// Compares the topics that the app needs with those that are there.
 pub(crate) fn compare(known: &Known<'_>, app: &ValidatedApp) -> Topics {
     let recorded = known.seen.status().topics;
-    let counts = match &known.asked.kafka {
-        Some(Ok(seen)) => seen.counts.clone(),
+    let (counts, kept) = match &known.asked.kafka {
+        Some(Ok(seen)) => (seen.counts.clone(), &seen.kept),
         Some(Err(trouble)) => {
             return Topics {
                 status: recorded,
                 trouble: Some(trouble.clone()),
-                acts: Vec::new(),
+                ..Topics::default()
             };
         }
         None => {
@@ -132,6 +179,11 @@ pub(crate) fn compare(known: &Known<'_>, app: &ValidatedApp) -> Topics {
     for topic in outputs {
         let record = recorded.iter().find(|of| of.name == topic.name);
         let exists = counts.get(&topic.name).copied();
+        if let Some(kept) = kept.get(&topic.name) {
+            topics
+                .differences
+                .extend(differences(&topic, kept, &app.compiled().topics));
+        }
         let Some(partitions) = exists.or(topic.partitions) else {
             continue;
         };

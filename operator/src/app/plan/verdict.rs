@@ -19,6 +19,8 @@ pub(crate) struct Standing {
     pub workers: Option<Workers>,
     /// `None`: topics were not looked at.
     pub topics: Option<Option<Trouble>>,
+    /// In what topics keep their records otherwise than asked for.
+    pub differences: Vec<String>,
     /// Claims whose volumes have not grown yet.
     pub growing: Vec<String>,
     /// Why the plan stopped short.
@@ -40,6 +42,7 @@ impl Standing {
             expected: 0,
             workers: None,
             topics: None,
+            differences: Vec::new(),
             growing: Vec::new(),
             trouble: if goal.run.is_none() {
                 goal.refused.clone()

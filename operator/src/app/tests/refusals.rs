@@ -8,6 +8,7 @@ use super::{app, running, with, world};
 use crate::app::Pace;
 use crate::app::tests::subscription;
 use crate::cluster::Kind;
+use crate::kafka::TopicKept;
 
 #[tokio::test]
 async fn a_count_that_does_not_divide_960_starts_nothing_and_names_its_neighbours() {
@@ -472,6 +473,48 @@ async fn an_output_topic_of_another_count_than_asked_is_refused() {
     world.apply_app(app());
     world.settle("a").await;
     assert!(world.is_ready("a"));
+}
+
+#[rstest::rstest]
+#[case::usual(json!({}), 1, Some("delete"), &[])]
+#[case::unseen(json!({"config": {"cleanup.policy": "delete"}}), 1, None, &[])]
+#[case::as_asked(json!({"replicationFactor": 3, "config": {"cleanup.policy": "compact, delete"}}), 3, Some("delete,compact"), &[])]
+#[case::fewer_copies(json!({"replicationFactor": 3}), 1, Some("delete"), &["replication factor of 1", "replicationFactor is 3"])]
+#[case::another_policy(json!({"config": {"cleanup.policy": "delete"}}), 1, Some("compact"), &["cleanup.policy=compact", "asks for delete"])]
+#[case::compacted(json!({}), 1, Some("compact"), &["cleanup.policy=compact", "the last one alone"])]
+#[tokio::test]
+async fn an_output_topic_that_was_there_and_keeps_records_otherwise_is_used_and_told(
+    #[case] asked: serde_json::Value,
+    #[case] replication: u32,
+    #[case] policy: Option<&str>,
+    #[case] told: &[&str],
+) {
+    let world = world();
+    world.with(|state| {
+        state.topics.insert("s-out".to_owned(), 4);
+        let kept = TopicKept {
+            replication,
+            cleanup_policy: policy.map(str::to_owned),
+        };
+        // Nobody asks how inputs are kept.
+        state.kept.insert("in".to_owned(), kept.clone());
+        state.kept.insert("s-out".to_owned(), kept);
+    });
+    world.apply_app(with(app(), "/spec/topics", asked));
+    world.settle("a").await;
+    assert!(world.is_ready("a"), "{:#?}", world.status("a"));
+    let (is, reason, message) = world.condition("a", "TopicsReady");
+    let expected = if told.is_empty() {
+        "TopicsFit"
+    } else {
+        "TopicsDiffer"
+    };
+    assert_eq!((is.as_str(), reason.as_str()), ("True", expected));
+    for word in told {
+        assert!(message.contains(word), "{message}");
+    }
+    assert_eq!(message.contains("`s-out`"), !told.is_empty(), "{message}");
+    assert!(!message.contains("`in`"), "{message}");
 }
 
 #[rstest::rstest]

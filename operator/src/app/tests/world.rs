@@ -15,7 +15,9 @@ use turbine_protocol::Category;
 
 use crate::app::{ActError, Memory, Outcome, PassError, Peers, World, diff, pass};
 use crate::cluster::{Cluster, ClusterError, Kind, Propagation};
-use crate::kafka::{Created, KafkaAccess, KafkaFault, KafkaSeen, KafkaView, TopicWanted};
+use crate::kafka::{
+    Created, KafkaAccess, KafkaFault, KafkaSeen, KafkaView, TopicKept, TopicWanted,
+};
 use crate::signals::{Signal, Signals};
 use crate::workers::{ControlToken, WorkerAnswer, WorkerTarget, WorkersView};
 
@@ -29,6 +31,7 @@ pub(super) struct State {
     /// Apps in other namespaces.
     pub(super) elsewhere: Vec<Value>,
     pub(super) topics: BTreeMap<String, i32>,
+    pub(super) kept: BTreeMap<String, TopicKept>,
     pub(super) kafka_down: bool,
     pub(super) workers: BTreeMap<String, WorkerStatus>,
     pub(super) signals: Vec<&'static str>,
@@ -475,6 +478,7 @@ impl KafkaView for Memories {
         Ok(KafkaSeen {
             cluster_id: "one".to_owned(),
             counts: counts.map(|(name, count)| (name.clone(), *count)).collect(),
+            kept: state.kept.clone(),
         })
     }
 
