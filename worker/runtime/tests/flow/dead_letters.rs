@@ -14,6 +14,7 @@ fn more_dead_letters_than_the_queue_holds_all_arrive_before_the_offset_is_commit
     let mut app = app();
     app["subscriptions"][0]["onError"] = json!("dlq");
     app["subscriptions"][0]["dlq"] = json!("dead");
+    // Compressed they are little: the broker within the process keeps 5 MiB of a partition.
     let bad: Vec<Vec<u8>> = (0..400)
         .map(|at| format!("{at}{}", "x".repeat(30_000)).into_bytes())
         .collect();
