@@ -319,7 +319,7 @@ impl Kafka {
             .set("enable.idempotence", "true")
             .set("linger.ms", "20")
             .set("queue.buffering.max.messages", "1000000")
-            .set("message.timeout.ms", "120000");
+            .set("message.timeout.ms", "180000");
         for (name, value) in settings {
             config.set(*name, *value);
         }
@@ -337,7 +337,8 @@ impl Kafka {
             Self::send(&producer, topic, &record)?;
             written += 1;
         }
-        producer.flush(Duration::from_mins(2))?;
+        // Longer than any record may take, so that what is not taken is told by its own error.
+        producer.flush(Duration::from_mins(4))?;
         let mut first = producer
             .context()
             .0
