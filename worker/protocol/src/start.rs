@@ -244,6 +244,12 @@ fn resume(
                 receipt_offset: *offset,
             });
         }
+        if behind && *offset <= store.position {
+            notice = Some(Notice::ReceiptLags {
+                store: store.position,
+                receipt: *offset,
+            });
+        }
         if receipt.number == store.number
             && (receipt.checksum != store.checksum || *offset != store.position)
         {

@@ -36,6 +36,14 @@ pub enum Notice {
         /// What was set.
         group: Offset,
     },
+    /// The store has an entry whose receipt was never committed: a crash fell between the two. It is committed before anything
+    /// else, since where nothing more comes to read the group would show a lag that is not there.
+    ReceiptLags {
+        /// Where the store stands.
+        store: Offset,
+        /// Where the receipt stands.
+        receipt: Offset,
+    },
     /// The group's offset is gone, as after a suspension longer than it is kept. The store was stopped cleanly, so
     /// nothing of it is in doubt. Its receipt is committed anew before anything else.
     ReceiptExpired,

@@ -63,6 +63,7 @@ pub(super) fn begin<'a>(
         log_end,
         recovery,
         branched,
+        receipt_lags,
         gap,
     } = find_state(
         setup,
@@ -82,9 +83,10 @@ pub(super) fn begin<'a>(
         PartitionReader::open(&setup.kafka, &group, &topic, partition, start, setup.queues)?;
     let new = store.progress().number == turbine_protocol::EntryNumber::ZERO;
     // What an older store would say is not what was committed.
-    if recovery.is_none() && (new || store.progress().cleanly_stopped) {
+    if recovery.is_none() && (new || receipt_lags || store.progress().cleanly_stopped) {
         // A new store's first act: from here on a lost volume is noticed. One that was stopped in
-        // order may have outlived its receipt, and must not commit more without one.
+        // order may have outlived its receipt, and must not commit more without one. After a crash in a commit there may be
+        // nothing more to commit.
         let first = CommittedReceipt {
             // Where the store stands: in front of a gap that it does not know of before it commits.
             offset: (store.progress().positions.iter())

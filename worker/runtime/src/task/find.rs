@@ -104,6 +104,8 @@ pub(super) struct Found {
     pub(super) recovery: Option<Recovering>,
     /// What it commits is not what the log gives from what was committed before, or has numbers that were given before.
     pub(super) branched: bool,
+    /// The group's offset does not say where the store stands.
+    pub(super) receipt_lags: bool,
     /// What it goes on without.
     pub(super) gap: Option<Gap>,
 }
@@ -158,6 +160,7 @@ pub(super) fn find_state(
         log_end,
         recovery: None,
         branched: false,
+        receipt_lags: false,
         gap: None,
     };
     match (decision, found) {
@@ -214,6 +217,13 @@ pub(super) fn find_state(
                     "somebody set the group's offset, and the store stands elsewhere: the store counts, and its next commit \
                      overwrites what was set"
                 ),
+                Some(Notice::ReceiptLags {
+                    store: position,
+                    receipt,
+                }) => tracing::info!(
+                    task = %cell.task(), store = %position, %receipt,
+                    "the group's offset is behind the state, as a crash in a commit leaves it; it is committed now"
+                ),
                 Some(Notice::ReceiptExpired) => tracing::warn!(
                     task = %cell.task(), %offset,
                     "the group's offset is gone; the store was stopped cleanly and goes on"
@@ -223,6 +233,7 @@ pub(super) fn find_state(
             mark(setup)?;
             Ok(Found {
                 branched,
+                receipt_lags: matches!(notice, Some(Notice::ReceiptLags { .. })),
                 gap,
                 ..begun(store, offset)
             })

@@ -1,10 +1,10 @@
-//! Exactly once where the broker forgets the receipt.
+//! Receipts that the broker forgot or never got.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use turbine_kafka::DeleteOutcome;
-use turbine_protocol::{GroupId, Receipt};
+use turbine_kafka::{DeleteOutcome, PartitionReader, QueueBudget};
+use turbine_protocol::{CommittedReceipt, GroupId, Receipt};
 
 use super::common::{TestClock, WAIT, eventually};
 use super::{Bed, MINUTE, copy, good, recent};
@@ -109,4 +109,57 @@ fn exactly_once_goes_on_without_its_receipt_after_a_clean_stop_and_not_after_a_c
     running.stop();
     assert_eq!(committed(&bed), None, "nothing was committed");
     assert_eq!(bed.results(), [minute(0), minute(1)]);
+}
+
+/// As a kill between the sync of the state and the commit of the offset leaves it.
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn at_least_once_an_offset_that_a_crash_left_behind_is_committed_though_nothing_comes_to_read() {
+    let (bed, t0) = (Bed::new(), recent());
+    for topic in ["in", "out", "dead"] {
+        bed.create(topic);
+    }
+    bed.produce(&[good(t0)]);
+    let running = bed.start(|_| {});
+    running.until_caught_up(1);
+    let (offset, metadata) = committed(&bed).unwrap();
+    let first = CommittedReceipt {
+        offset: offset.try_into().unwrap(),
+        receipt: metadata.parse().unwrap(),
+    };
+    bed.produce(&[good(t0), good(t0 + 1)]);
+    running.until_caught_up(3);
+    let last = committed(&bed).unwrap();
+    assert_eq!(last.0, 3);
+    let (state, crashed) = (
+        bed.folder.path().join("state"),
+        bed.folder.path().join("crashed"),
+    );
+    // Nothing moves, so this is what a kill would leave.
+    copy(&state, &crashed);
+    running.stop();
+    std::fs::remove_dir_all(&state).unwrap();
+    copy(&crashed, &state);
+
+    let (topic, partition) = (bed.name("in").parse().unwrap(), 0.try_into().unwrap());
+    let budget = QueueBudget::divided(64 << 20, 1);
+    PartitionReader::open(
+        &bed.all,
+        &group(&bed),
+        &topic,
+        partition,
+        first.offset,
+        budget,
+    )
+    .unwrap()
+    .commit(&first, WAIT)
+    .unwrap();
+    assert_eq!(committed(&bed).unwrap().0, 1);
+
+    let running = bed.start(|_| {});
+    eventually("the offset is brought up", || match committed(&bed) {
+        Some(now) if now == last => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    running.stop();
 }
