@@ -18,7 +18,7 @@ use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
 use crate::placement::Checker;
 use crate::spec::{IdlePolicy, OnRowError, PipelineSpec};
 use crate::state::{Changes, KeyRange, Unsaved};
-use crate::windows::{self, Hasher, Place, UnsavedPanes, Window};
+use crate::windows::{self, Hasher, Place, Room, UnsavedPanes, Window};
 
 /// The computation of one task. See the crate's documentation for its rules.
 #[derive(Debug)]
@@ -36,6 +36,7 @@ pub struct Pipeline {
     hasher: Hasher,
     places: Vec<Place>,
     scratch: Vec<u8>,
+    part_bytes: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -118,8 +119,15 @@ impl Pipeline {
             hasher: Hasher::default(),
             places: Vec::new(),
             scratch: Vec::new(),
+            part_bytes: usize::MAX,
             spec,
         })
+    }
+
+    /// From now on [`Self::drain_closed`] gives no more at once than about so many bytes of keys and values, and never less
+    /// than one pane.
+    pub fn bound_parts(&mut self, bytes: usize) {
+        self.part_bytes = bytes.max(1);
     }
 
     /// The spec it was made of.
@@ -357,7 +365,7 @@ impl Pipeline {
         self.windows.iter().any(Window::has_closed)
     }
 
-    /// Results of at most about `max_panes` panes that closed, each pane once: windows in the
+    /// Results of at most `max_panes` panes that closed, each pane once: windows in the
     /// spec's order, within a window by its end, then by stored key. Call it until
     /// [`Self::has_closed`] says that nothing is left. From now on [`Self::clocks`] says that
     /// these panes are dead, so the results must go out before those clocks are stored. No more
@@ -386,11 +394,13 @@ impl Pipeline {
         cold: &C,
     ) -> Result<(Vec<ClosedRows>, usize), PipelineError<C::Error>> {
         let mut closed = Vec::new();
-        let mut left = max_panes;
+        let mut room = Room {
+            panes: max_panes,
+            bytes: self.part_bytes,
+        };
         for (at, window) in self.windows.iter_mut().enumerate() {
             let name = window.name.clone();
-            let tables;
-            (tables, left) = window.drain_closed(left, cold)?;
+            let tables = window.drain_closed(&mut room, cold)?;
             closed.extend(tables.into_iter().map(|rows| {
                 let name = name.clone();
                 ClosedRows {
@@ -400,7 +410,7 @@ impl Pipeline {
                 }
             }));
         }
-        Ok((closed, max_panes - left))
+        Ok((closed, max_panes - room.panes))
     }
 
     /// What a commit has to give the journal: every pane that changed since the last call, with

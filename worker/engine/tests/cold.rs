@@ -258,3 +258,49 @@ fn a_window_that_was_changed_under_its_name_is_refused_at_a_cold_start() {
         Err(RestoreError::State(StateError::WindowChanged { .. }))
     ));
 }
+
+/// Keys as long as a record may be: what is handed out at once is counted in bytes, from memory and from the store alike.
+#[test]
+fn no_part_of_a_close_holds_more_than_its_bytes_however_long_keys_are() {
+    const PART: usize = 10_000;
+    let tenants: Vec<&'static str> = (0..60)
+        .map(|at| &*format!("{at:04}").repeat(250 + at % 7 * 250).leak())
+        .collect();
+    let rows: Vec<Row> = tenants
+        .iter()
+        .map(|tenant| Row {
+            tenant: Some(tenant),
+            ..row(1_000, 1)
+        })
+        .collect();
+    let last = row(20_000, 1);
+    for cold in [0, 50, 100] {
+        let mut store = Store::default();
+        let mut pipeline = Pipeline::new(simple(&[Aggregate::CountRows])).unwrap();
+        pipeline.bound_parts(PART);
+        let _ = process_cold(&mut pipeline, &rows, &store);
+        store.checkpoint(&mut pipeline);
+        let _ = pipeline.evict(pipeline.live_bytes() * (100 - cold) / 100);
+        let _ = process_cold(&mut pipeline, std::slice::from_ref(&last), &store);
+        let mut seen = Vec::new();
+        while pipeline.has_closed() {
+            let part = closed_cold(&mut pipeline, usize::MAX, &store);
+            let keys: Vec<String> = part
+                .into_iter()
+                .map(|(_, cells)| match cells.into_iter().next() {
+                    Some(Cell::Text(tenant)) => tenant,
+                    other => panic!("no tenant: {other:?}"),
+                })
+                .collect();
+            let bytes: usize = keys.iter().map(String::len).sum();
+            let longest = keys.iter().map(String::len).max().unwrap_or(0);
+            assert!(
+                bytes < PART + longest,
+                "{bytes} bytes at once, {cold} % cold"
+            );
+            seen.extend(keys);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, tenants, "{cold} % cold");
+    }
+}

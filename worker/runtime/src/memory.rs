@@ -9,6 +9,10 @@ const DIRTY_PANE_BYTES: usize = 400;
 /// Below this a task would wait for its disk more than it works.
 const LEAST_COMMIT: usize = 10_000;
 const MOST_COMMIT: usize = 1_000_000;
+/// As much comes with one fetch.
+const LEAST_COMMIT_BYTES: usize = 1 << 20;
+const LEAST_RESULT_BYTES: usize = 256 << 10;
+const MOST_RESULT_BYTES: usize = 8 << 20;
 /// A store's bounds: less does not hold the buffers of a few tasks, more brings nothing.
 const STORES: std::ops::RangeInclusive<usize> = (80 << 20)..=(2 << 30);
 
@@ -86,6 +90,20 @@ impl Memory {
     pub fn commit_records(self, tasks: usize, windows: usize) -> u64 {
         let panes = self.bytes / 8 / tasks.max(1) / DIRTY_PANE_BYTES;
         (panes / windows.max(1)).clamp(LEAST_COMMIT, MOST_COMMIT) as u64
+    }
+
+    /// As [`Self::commit_records`], in bytes of records: a key is as long as it likes, no longer than its record, and a commit
+    /// has it twice for each window, among the changes and in the entry.
+    #[must_use]
+    pub fn commit_bytes(self, tasks: usize, windows: usize) -> usize {
+        (self.bytes / 16 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
+    }
+
+    /// Bytes of keys and values that one of `tasks` tasks hands out at once when windows close. They are in memory as panes, as
+    /// a table, as parts of it, and as what is written.
+    #[must_use]
+    pub fn result_bytes(self, tasks: usize) -> usize {
+        (self.bytes / 64 / tasks.max(1)).clamp(LEAST_RESULT_BYTES, MOST_RESULT_BYTES)
     }
 }
 

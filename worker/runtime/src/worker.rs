@@ -495,11 +495,21 @@ impl Worker {
                         .memory
                         .commit_records(assignment.tasks.len(), windows.len()),
                 ),
+                commit_bytes: self.config.limits.commit_bytes.min(
+                    self.config
+                        .memory
+                        .commit_bytes(assignment.tasks.len(), windows.len()),
+                ),
                 live_bytes: self
                     .config
                     .limits
                     .live_bytes
                     .min(self.config.memory.live_bytes(assignment.tasks.len())),
+                result_bytes: self
+                    .config
+                    .limits
+                    .result_bytes
+                    .min(self.config.memory.result_bytes(assignment.tasks.len())),
                 ..self.config.limits
             },
             clock: Arc::clone(&self.config.clock),

@@ -28,48 +28,61 @@ struct Tables {
     small_rows: usize,
 }
 
+/// How much is handed out at once. The first pane has room, however large it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) panes: usize,
+    /// Of keys and values, as they are stored.
+    pub(crate) bytes: usize,
+}
+
+impl Room {
+    pub(crate) fn is_used_up(self) -> bool {
+        self.panes == 0 || self.bytes == 0
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.panes = self.panes.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
 /// Part of a slice in the order of its keys: panes in memory, and of the store those that are not.
 struct Merge<'a> {
     window: &'a Window,
     live: &'a Panes,
     page: &'a mut Panes,
-    max_panes: usize,
+    room: &'a mut Room,
     scratch: Vec<u8>,
 }
 
 impl Window {
-    /// Result tables of about `max_panes` closed panes, ordered by window end and stored key;
-    /// how many panes are left of `max_panes`.
+    /// Result tables of closed panes for which there is room, ordered by window end and stored key.
     pub(crate) fn drain_closed<C: ColdPanes + ?Sized>(
         &mut self,
-        max_panes: usize,
+        room: &mut Room,
         cold: &C,
-    ) -> Result<(Vec<RecordBatch>, usize), PipelineError<C::Error>> {
+    ) -> Result<Vec<RecordBatch>, PipelineError<C::Error>> {
         let mut tables = Tables::default();
-        let mut left = max_panes;
-        while left > 0 {
+        while !room.is_used_up() {
             let Some(mut bucket) = self.closed.pop_front() else {
                 break;
             };
-            let drained = self.drain(&mut bucket, left, cold, &mut tables);
+            let drained = self.drain(&mut bucket, room, cold, &mut tables);
             let start = bucket.start;
             match drained {
-                Ok((panes, true)) => {
-                    left = left.saturating_sub(panes);
+                Ok(true) => {
                     self.bury(start, bucket.saved());
                     self.drained_to = self.drained_to.max(Some(start + self.size));
                 }
-                Ok((panes, false)) => {
-                    left = left.saturating_sub(panes);
-                    self.closed.push_front(bucket);
-                }
+                Ok(false) => self.closed.push_front(bucket),
                 Err(error) => {
                     self.closed.push_front(bucket);
                     return Err(error);
                 }
             }
         }
-        Ok((tables.finish(self)?, left))
+        Ok(tables.finish(self)?)
     }
 
     /// Drops closed buckets, oldest first, as if they had been handed out: all of them, or those that were due at a frontier.
@@ -97,37 +110,48 @@ impl Window {
         Some(key)
     }
 
-    /// Hands out panes of one bucket: how many, and whether none is left.
+    /// Hands out panes of one bucket; whether none is left.
     fn drain<C: ColdPanes + ?Sized>(
         &self,
         bucket: &mut Bucket,
-        max_panes: usize,
+        room: &mut Room,
         cold: &C,
         tables: &mut Tables,
-    ) -> Result<(usize, bool), PipelineError<C::Error>> {
+    ) -> Result<bool, PipelineError<C::Error>> {
         let (mut order, next) = bucket
             .draining
             .take()
             .unwrap_or_else(|| (bucket.left_in_order(), 0));
         if bucket.cold().is_empty() {
-            let end = next.saturating_add(max_panes).min(order.len());
-            let panes = order.get(&bucket.panes, next..end);
+            let most = next.saturating_add(room.panes).min(order.len());
+            let panes = order.get(&bucket.panes, next..most);
+            let value_bytes = bucket.panes.value_bytes();
+            let fitting = panes.iter().take_while(|pane| {
+                let fits = !room.is_used_up();
+                if fits {
+                    room.take(bucket.panes.tuple(**pane).len() + value_bytes);
+                }
+                fits
+            });
+            let count = fitting.count();
+            let panes = &panes[..count];
             tables.add(self, &bucket.panes, bucket.start, panes)?;
             let last = panes.last().map(|pane| bucket.position(*pane));
+            let end = next + count;
             let finished = end == order.len();
             bucket.handed_out = last.or(bucket.handed_out.take());
             bucket.draining = Some((order, end));
-            return Ok((end - next, finished));
+            return Ok(finished);
         }
         let mut page = Panes::new(self.empty.clone());
-        let next = self.page(bucket, (&mut order, next), (&mut page, max_panes), cold)?;
+        let next = self.page(bucket, (&mut order, next), (&mut page, room), cold)?;
         let all: Vec<usize> = (0..page.len()).collect();
         tables.add(self, &page, bucket.start, &all)?;
         if let Some(last) = all.last() {
             bucket.handed_out = Some(Position::of(&page, *last));
         }
         bucket.draining = Some((order, next));
-        Ok((page.len(), page.len() < max_panes))
+        Ok(!room.is_used_up())
     }
 
     /// Fills a page from memory and store; the next place of the order.
@@ -135,7 +159,7 @@ impl Window {
         &self,
         bucket: &Bucket,
         (order, mut next): (&mut Order, usize),
-        (page, max_panes): (&mut Panes, usize),
+        (page, room): (&mut Panes, &mut Room),
         cold: &C,
     ) -> Result<usize, PipelineError<C::Error>> {
         let mut slices = *bucket.cold();
@@ -145,7 +169,7 @@ impl Window {
             window: self,
             live: &bucket.panes,
             page,
-            max_panes,
+            room,
             scratch: Vec::new(),
         };
         for slice in slices.iter() {
@@ -234,7 +258,7 @@ impl Bucket {
 
 impl Merge<'_> {
     fn is_full(&self) -> bool {
-        self.page.len() >= self.max_panes
+        self.room.is_used_up()
     }
 
     /// Moves the first of these panes to the page; whether there was one.
@@ -246,6 +270,7 @@ impl Merge<'_> {
         self.scratch.clear();
         self.live.encode(*first, &mut self.scratch);
         let (slice, tuple) = (self.live.slice(*first), self.live.tuple(*first));
+        self.room.take(tuple.len() + self.scratch.len());
         // What was encoded just now decodes.
         self.page
             .push_stored(slice, tuple, Reader(&self.scratch))
@@ -301,6 +326,7 @@ impl Merge<'_> {
             }
         }
         let values = self.window.checked(key, pane, value)?;
+        self.room.take(pane.tuple.len() + value.len());
         self.page
             .push_stored(slice, pane.tuple, values)
             .map(drop)

@@ -11,6 +11,7 @@ mod stored;
 mod window;
 
 pub(crate) use bucket::{Hasher, NewPane};
+pub(crate) use close::Room;
 pub(crate) use cold::Wanted;
 pub use save::UnsavedPanes;
 pub(crate) use save::{dead, saved};

@@ -131,6 +131,12 @@ impl Panes {
         }
     }
 
+    /// About how many bytes the values of one pane fill.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let all: usize = self.accumulators.iter().map(Accumulator::bytes).sum();
+        all / self.len().max(1)
+    }
+
     /// Bytes of memory that the panes fill. What is only reserved is not counted: the operating
     /// system gives it no memory before it is touched.
     pub(crate) fn bytes(&self) -> usize {

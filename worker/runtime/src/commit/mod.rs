@@ -50,6 +50,7 @@ impl Life<'_> {
             }
         }
         self.open = None;
+        self.folded_bytes = 0;
         self.handed_out = 0;
         self.metrics.commit.observe(started.elapsed().as_secs_f64());
         Ok(())

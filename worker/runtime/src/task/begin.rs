@@ -211,6 +211,7 @@ fn restore(
     let cold = Cold(store);
     let (mut pipeline, report) = Pipeline::restore(spec, &clocks, &cold)?;
     pipeline.judged_by(rules(&setup.subscription), fresh_history());
+    pipeline.bound_parts(setup.limits.result_bytes);
     cell.enter(Step::Starting);
     let warmed = pipeline.warm(setup.limits.live_bytes / 2, &cold)?;
     tracing::info!(

@@ -105,6 +105,7 @@ impl Life<'_> {
         self.position = position;
         if taken > 0 {
             self.touched(taken);
+            self.folded_bytes += records.bytes();
         }
         let count = taken as u64;
         self.metrics.messages.inc_by(count);

@@ -80,6 +80,8 @@ pub(crate) struct Life<'a> {
     pub(crate) position: Offset,
     /// What is folded and not committed.
     pub(crate) open: Option<Interval>,
+    /// Bytes of the records that were folded since the last commit.
+    pub(crate) folded_bytes: usize,
     /// Results since the last commit.
     pub(crate) handed_out: u64,
     /// Records of this life that could not be used.
@@ -137,6 +139,7 @@ impl<'a> Life<'a> {
             results: OutputBatch::new(),
             key: Vec::new(),
             open: None,
+            folded_bytes: 0,
             handed_out: 0,
             bad_records: 0,
             rates: Rates::new(),
@@ -290,6 +293,7 @@ impl<'a> Life<'a> {
             let age = self.setup.clock.monotonic().saturating_sub(open.since);
             age >= self.commit_interval()
                 || open.records >= self.setup.limits.commit_records
+                || self.folded_bytes >= self.setup.limits.commit_bytes
                 || self.memory_is_full()
         })
     }

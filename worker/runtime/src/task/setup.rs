@@ -26,8 +26,12 @@ pub struct Limits {
     pub batch_records: usize,
     /// Records after which a commit is due before its interval is over.
     pub commit_records: u64,
+    /// Bytes of records after which a commit is due before its interval is over: their keys are among what it writes.
+    pub commit_bytes: usize,
     /// Most panes that are handed out at once: their rows are in memory side by side.
     pub result_panes: usize,
+    /// About how many bytes of keys and values they may have.
+    pub result_bytes: usize,
     /// Bytes of panes that are kept in memory.
     pub live_bytes: usize,
     /// Longest wait for records. Also how late an order to stop, an idle tick and a commit may be
@@ -46,7 +50,9 @@ impl Default for Limits {
         Self {
             batch_records: 10_000,
             commit_records: 1_000_000,
+            commit_bytes: usize::MAX,
             result_panes: 65_536,
+            result_bytes: usize::MAX,
             live_bytes: usize::MAX,
             poll_wait: Duration::from_millis(200),
             broker_wait: Duration::from_secs(10),
