@@ -85,7 +85,8 @@ pub enum KafkaError {
     },
     /// The offset to read is not in the log.
     #[error(
-        "offset {offset} is not in {topic}/{partition}: retention removed it, or the topic was made anew"
+        "offset {offset} is not in {topic}/{partition}: retention removed it, or the topic was made anew. Where retention was \
+         faster, `input.onRetentionGap: accept` goes on at the first record that is there"
     )]
     OffsetOutOfRange {
         /// The topic.

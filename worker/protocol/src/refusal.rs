@@ -12,7 +12,9 @@ use crate::offset::Offset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NotRecovered {
     /// The spec says so.
-    #[error("`onCrashRecovery` is `stop`")]
+    #[error(
+        "`onCrashRecovery` is `stop`, where `replay` would read what lies between once more and write none of it again"
+    )]
     Asked,
     /// The process had the task, and somebody has gone on with it since.
     #[error("another worker has taken the task over since this one ran it, and may be running it")]
@@ -72,8 +74,9 @@ pub enum StartRefusal {
     },
     /// State or offsets come from another life of the app.
     #[error(
-        "{place} is of lineage {found}, the assignment says {expected}: set `state.onRecreate` to \
-         `adopt` to go on with the kept state, or to `discard` to start without it"
+        "{place} is of lineage {found}, the assignment says {expected}: bring back the volume of lineage {expected}, or, where \
+         a worker was started by hand, the `assignment.json` that belongs to this state; `state.onRecreate: discard` removes \
+         the state of lineage {found} for good and starts without it"
     )]
     ForeignLineage {
         /// Where the other lineage was found.

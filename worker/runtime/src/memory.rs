@@ -11,6 +11,8 @@ const LEAST_COMMIT: usize = 10_000;
 const MOST_COMMIT: usize = 1_000_000;
 /// As much comes with one fetch.
 const LEAST_COMMIT_BYTES: usize = 1 << 20;
+const LEAST_BATCH_BYTES: usize = 256 << 10;
+const MOST_BATCH_BYTES: usize = 16 << 20;
 const LEAST_RESULT_BYTES: usize = 256 << 10;
 const MOST_RESULT_BYTES: usize = 8 << 20;
 /// A store's bounds: less does not hold the buffers of a few tasks, more brings nothing.
@@ -96,7 +98,13 @@ impl Memory {
     /// has it twice for each window, among the changes and in the entry.
     #[must_use]
     pub fn commit_bytes(self, tasks: usize, windows: usize) -> usize {
-        (self.bytes / 16 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
+        (self.bytes / 32 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
+    }
+
+    /// Bytes of records that one of `tasks` tasks takes at once. They are in memory as they came, as columns, and as keys.
+    #[must_use]
+    pub fn batch_bytes(self, tasks: usize) -> usize {
+        (self.bytes / 64 / tasks.max(1)).clamp(LEAST_BATCH_BYTES, MOST_BATCH_BYTES)
     }
 
     /// Bytes of keys and values that one of `tasks` tasks hands out at once when windows close. They are in memory as panes, as

@@ -495,6 +495,11 @@ impl Worker {
                         .memory
                         .commit_records(assignment.tasks.len(), windows.len()),
                 ),
+                batch_bytes: self
+                    .config
+                    .limits
+                    .batch_bytes
+                    .min(self.config.memory.batch_bytes(assignment.tasks.len())),
                 commit_bytes: self.config.limits.commit_bytes.min(
                     self.config
                         .memory

@@ -449,6 +449,25 @@ fn a_broker_lost_before_the_commit_costs_nothing() {
     assert_eq!(last_results(&bed.results()), expected);
 }
 
+/// Keys may be as long as records are, and while a commit is written they are there three times.
+#[test]
+fn a_commit_comes_due_by_the_bytes_of_what_was_read() {
+    let bed = Bed::new(1);
+    let events: Vec<_> = (0..100)
+        .map(|at| (format!("{at:02}").repeat(500), at, T0))
+        .collect();
+    bed.produce_events(&borrowed(&events));
+    // Time stands still, so that no commit comes due by it.
+    let mut config = bed.config(&app(), clock());
+    config.limits.batch_bytes = 2_000;
+    config.limits.commit_bytes = 10_000;
+    let running = bed.start_with(config);
+    running.until("most of it is committed", |tasks| {
+        tasks[0].position >= Some(85)
+    });
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
 /// What was handed out counts once a receipt says so; until then a crash hands it out again.
 #[test]
 fn a_close_in_parts_is_committed_to_its_end_with_no_record_behind_it() {

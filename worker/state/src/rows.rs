@@ -29,6 +29,7 @@ const CLOCKS: &[u8] = b"clocks";
 pub(crate) const TABLE_BYTES: &str = "rocksdb.total-sst-files-size";
 /// Rows of one write: enough that the cost of a write does not show, little enough to copy.
 const BATCH_ROWS: usize = 10_000;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// The stored form of [`Progress`], without the clocks.
 #[derive(Debug, Serialize, Deserialize)]
@@ -377,7 +378,8 @@ impl Filling<'_> {
     }
 
     fn write_if_full(&mut self) -> Result<(), StateError> {
-        if self.batch.len() >= BATCH_ROWS && !self.whole {
+        let full = self.batch.len() >= BATCH_ROWS || self.batch.size_in_bytes() >= BATCH_BYTES;
+        if full && !self.whole {
             self.rows.write(&self.batch)?;
             self.batch.clear();
         }

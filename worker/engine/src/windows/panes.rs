@@ -138,9 +138,10 @@ impl Panes {
     }
 
     /// Bytes of memory that the panes fill. What is only reserved is not counted: the operating
-    /// system gives it no memory before it is touched.
+    /// system gives it no memory before it is touched. Keys count twice: they lie in one buffer, and when that grows the old
+    /// one is there beside the new one.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.bytes.len()
+        2 * self.keys.bytes.len()
             + self.keys.ends.len() * size_of::<usize>()
             + self.slices.len() * size_of::<Slice>()
             + self

@@ -36,6 +36,9 @@ const LINK_SILENCE: Duration = Duration::from_secs(15);
 /// without members after 7 days.
 const RENEW_RECEIPT: Duration = Duration::from_hours(24);
 
+/// Bytes of a record before one was seen.
+const USUAL_RECORD: usize = 1 << 10;
+
 /// What a life is built of.
 pub(super) struct Parts {
     pub(super) topic: TopicName,
@@ -82,6 +85,8 @@ pub(crate) struct Life<'a> {
     pub(crate) open: Option<Interval>,
     /// Bytes of the records that were folded since the last commit.
     pub(crate) folded_bytes: usize,
+    /// Bytes of a record, as the last batch had them.
+    record_bytes: usize,
     /// Results since the last commit.
     pub(crate) handed_out: u64,
     /// Records of this life that could not be used.
@@ -140,6 +145,7 @@ impl<'a> Life<'a> {
             key: Vec::new(),
             open: None,
             folded_bytes: 0,
+            record_bytes: USUAL_RECORD,
             handed_out: 0,
             bad_records: 0,
             rates: Rates::new(),
@@ -217,9 +223,7 @@ impl<'a> Life<'a> {
         while !stop.given() {
             self.cell.enter(Step::Reading);
             let asked = Instant::now();
-            let read = self
-                .reader
-                .read(self.setup.limits.batch_records, self.wait());
+            let read = self.reader.read(self.batch_records(), self.wait());
             self.metrics.poll.observe(asked.elapsed().as_secs_f64());
             let batch = match read {
                 Ok(batch) => batch,
@@ -229,6 +233,7 @@ impl<'a> Life<'a> {
                 self.tick(stop)?;
             } else {
                 self.idle_since = None;
+                self.record_bytes = (batch.bytes() / batch.len()).max(1);
                 self.cell.enter(Step::Processing);
                 let started = Instant::now();
                 let stopped_at = self.take(&batch)?;
@@ -263,6 +268,12 @@ impl<'a> Life<'a> {
         self.last_checkpoint(stop);
         self.publish();
         Ok(())
+    }
+
+    /// Records that are taken at once. Large ones may follow small ones; then one batch is as large as the queue allows.
+    fn batch_records(&self) -> usize {
+        let limits = &self.setup.limits;
+        (limits.batch_bytes / self.record_bytes).clamp(1, limits.batch_records.max(1))
     }
 
     /// Something was folded that has to be committed.

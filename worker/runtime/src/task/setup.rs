@@ -24,6 +24,8 @@ use crate::task::receipt::rules;
 pub struct Limits {
     /// Most records that are decoded and folded at once.
     pub batch_records: usize,
+    /// About how many bytes they may have, as long as they are like those before.
+    pub batch_bytes: usize,
     /// Records after which a commit is due before its interval is over.
     pub commit_records: u64,
     /// Bytes of records after which a commit is due before its interval is over: their keys are among what it writes.
@@ -49,6 +51,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             batch_records: 10_000,
+            batch_bytes: usize::MAX,
             commit_records: 1_000_000,
             commit_bytes: usize::MAX,
             result_panes: 65_536,
