@@ -85,6 +85,14 @@ pub enum RowFault {
     /// A null partition key, where such rows are errors.
     #[error("the partition key is null")]
     NullKey,
+    /// A window's key that is too long to be kept: a store has long keys again in the index of each of its tables.
+    #[error("the key of the window has {bytes} bytes, and at most {limit} are taken")]
+    KeyTooLong {
+        /// As they are stored.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A key that murmur2 puts into another partition.
     #[error("the partition key (murmur2 hash {hash}) belongs to partition {owner}")]
     Misplaced {

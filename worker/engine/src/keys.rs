@@ -278,12 +278,17 @@ impl KeyBuilder {
     }
 }
 
+/// Bytes of the longest key that a pane can have. A table of a store has its keys again in its index, so with longer ones memory
+/// no longer follows what was asked for: with keys of 900 kB a store takes several times their bytes while it is written.
+pub(crate) const MAX_KEY_BYTES: usize = 64 << 10;
+
 /// The key tuples of one batch and their hashes; its buffers are used again for the next.
 #[derive(Debug, Default)]
 pub(crate) struct EncodedKeys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     hashes: Vec<u64>,
+    longest: usize,
 }
 
 impl EncodedKeys {
@@ -297,13 +302,20 @@ impl EncodedKeys {
         self.bytes.clear();
         self.ends.clear();
         self.hashes.clear();
+        self.longest = 0;
         let mut start = 0;
         for row in 0..rows {
             keys.encode(columns, row, &mut self.bytes);
             self.ends.push(self.bytes.len());
             self.hashes.push(hasher.hash_one(&self.bytes[start..]));
+            self.longest = self.longest.max(self.bytes.len() - start);
             start = self.bytes.len();
         }
+    }
+
+    /// Bytes of the longest key.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
     }
 
     #[inline]

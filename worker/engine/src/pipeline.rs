@@ -14,7 +14,7 @@ use crate::clock::{Clocks, Frontier, HandingOut, Trail};
 use crate::cold::ColdPanes;
 use crate::columns::{Columns, typed_columns};
 use crate::error::{BatchError, PipelineError, SpecError};
-use crate::keys::{EncodedKeys, KeySet, PartitionKeyReader};
+use crate::keys::{EncodedKeys, KeySet, MAX_KEY_BYTES, PartitionKeyReader};
 use crate::placement::Checker;
 use crate::spec::{IdlePolicy, OnRowError, PipelineSpec};
 use crate::state::{Changes, KeyRange, Unsaved};
@@ -303,7 +303,9 @@ impl Pipeline {
             late: vec![LateRows::default(); self.windows.len()],
             ..Outcome::default()
         };
-        let can_refuse = self.windows.iter().any(Window::can_refuse);
+        let has_long = |(_, keys): &(KeySet, EncodedKeys)| keys.longest() > MAX_KEY_BYTES;
+        let can_refuse =
+            self.windows.iter().any(Window::can_refuse) || self.key_sets.iter().any(has_long);
         for row in 0..rows {
             let event_time = input
                 .event_times

@@ -309,6 +309,47 @@ fn null_keys_are_dropped_or_errors_where_asked_for_and_then_move_no_clock() {
     );
 }
 
+/// 64 KiB, as it is stored: a text has a byte in front and two behind it.
+#[test]
+fn a_key_that_is_too_long_is_in_error_and_touches_nothing() {
+    let tenant = |bytes: usize| Row {
+        tenant: Some("k".repeat(bytes).leak()),
+        ..row(0, 1)
+    };
+    let mut pipeline = Pipeline::new(simple(&[Aggregate::CountRows])).unwrap();
+    let longest = (65_500..65_600)
+        .rfind(|bytes| faults(&mut pipeline, &[tenant(*bytes)]).is_empty())
+        .unwrap();
+    assert!((65_530..=65_536).contains(&longest), "{longest}");
+    let mut pipeline = Pipeline::new(simple(&[Aggregate::CountRows])).unwrap();
+    let rows = [
+        Row {
+            time: Some(700),
+            ..tenant(longest + 1)
+        },
+        tenant(longest),
+        tenant(3),
+    ];
+    let found = faults(&mut pipeline, &rows);
+    assert!(
+        matches!(
+            found[..],
+            [(
+                0,
+                RowFault::KeyTooLong {
+                    bytes: 65_537,
+                    limit: 65_536
+                }
+            )]
+        ),
+        "{found:?}"
+    );
+    assert_eq!(
+        (pipeline.open_panes(), pipeline.clocks().frontier),
+        (2, Some(0))
+    );
+}
+
 #[test]
 fn the_record_key_keys_a_window_by_its_bytes() {
     let mut spec = spec(vec![window("w", 10_000, &[ID], &[Aggregate::CountRows])]);

@@ -6,6 +6,7 @@ use super::Pipeline;
 use crate::batch::{Outcome, RowError, RowFault};
 use crate::clock::EVENT_TIME_RANGE;
 use crate::columns::Columns;
+use crate::keys::MAX_KEY_BYTES;
 use crate::placement::Judged;
 use crate::spec::OnNullKey;
 use crate::windows::{NewPane, Slice};
@@ -55,6 +56,7 @@ impl Pipeline {
             None
         };
         if can_refuse {
+            self.check_keys(row)?;
             for (window, place) in self.windows.iter().zip(&self.places) {
                 window.check(*place, columns, row)?;
             }
@@ -107,6 +109,17 @@ impl Pipeline {
                 });
                 group
             }
+        }
+    }
+
+    fn check_keys(&self, row: usize) -> Result<(), RowFault> {
+        let longest = self.key_sets.iter().map(|(_, keys)| keys.tuple(row).len());
+        match longest.max() {
+            Some(bytes) if bytes > MAX_KEY_BYTES => Err(RowFault::KeyTooLong {
+                bytes,
+                limit: MAX_KEY_BYTES,
+            }),
+            Some(_) | None => Ok(()),
         }
     }
 
