@@ -19,5 +19,5 @@ export TURBINE_WORKER_IMAGE=$(cat "$STATE/images/worker.ref" 2>/dev/null || true
 export TURBINE_OPERATOR_IMAGE=$(cat "$STATE/images/operator.ref" 2>/dev/null || true)
 export CARGO_TARGET_DIR=$CARGO_TARGET_DIR
 export ROCKSDB_LIB_DIR=$(rocksdb_dir)/lib ROCKSDB_INCLUDE_DIR=$(rocksdb_dir)/include ROCKSDB_STATIC=1
-export PATH=$BIN:\$PATH
+export PATH=$CARGO_TARGET_DIR/release:$BIN:\$PATH
 E
