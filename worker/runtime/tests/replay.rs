@@ -387,14 +387,19 @@ fn a_close_that_was_committed_in_part_goes_on_behind_what_was_written() {
     let users: Events = (0..40)
         .map(|user| (format!("user-{user:02}"), user, t0))
         .collect();
-    // As key and value of a result it is larger than a record may be.
-    let large = ("x".repeat(600_000), 1, t0);
+    // As key and value of a result it is larger than a record may be at first.
+    let large = ("x".repeat(60_000), 1, t0);
+    let most_bytes = |bytes: &str| {
+        let setting = ("message.max.bytes".to_owned(), bytes.to_owned());
+        KafkaSettings::new(bed.broker.bootstrap_servers(), None, None, [setting].into()).unwrap()
+    };
     let later = ("later".to_owned(), 0, t0 + 3 * MINUTE);
     let all = [&users[..], &[large.clone(), later.clone()]].concat();
     let in_parts = |app: &Value| {
         let mut config = bed.config(app, ticking());
         config.limits.result_panes = 1;
         config.limits.commit_records = 1;
+        config.kafka = most_bytes("100000");
         config
     };
     bed.produce_events(&borrowed(&users[..20]));
@@ -416,9 +421,7 @@ fn a_close_that_was_committed_in_part_goes_on_behind_what_was_written() {
     put_back(&bed, &kept);
 
     let mut config = in_parts(&exactly_once(&plain(), "replay"));
-    let larger = ("message.max.bytes".to_owned(), "4000000".to_owned());
-    let bootstrap = bed.broker.bootstrap_servers();
-    config.kafka = KafkaSettings::new(bootstrap, None, None, [larger].into()).unwrap();
+    config.kafka = most_bytes("1000000");
     let running = bed.start_with(config);
     until_through(&running);
     until_results(&bed, &all, &ledger(&all));
