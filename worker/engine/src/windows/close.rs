@@ -41,6 +41,15 @@ impl Room {
         self.panes == 0 || self.bytes == 0
     }
 
+    /// Takes so many panes of at most `bytes` each, or as many as there is room for.
+    fn take_all(&mut self, panes: usize, bytes: usize) -> usize {
+        let fitting = (self.bytes / bytes.max(1)).max(1);
+        let taken = panes.min(self.panes).min(fitting);
+        self.panes -= taken;
+        self.bytes = self.bytes.saturating_sub(taken.saturating_mul(bytes));
+        taken
+    }
+
     fn take(&mut self, bytes: usize) {
         self.panes = self.panes.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -123,21 +132,10 @@ impl Window {
             .take()
             .unwrap_or_else(|| (bucket.left_in_order(), 0));
         if bucket.cold().is_empty() {
-            let most = next.saturating_add(room.panes).min(order.len());
-            let panes = order.get(&bucket.panes, next..most);
-            let value_bytes = bucket.panes.value_bytes();
-            let fitting = panes.iter().take_while(|pane| {
-                let fits = !room.is_used_up();
-                if fits {
-                    room.take(bucket.panes.tuple(**pane).len() + value_bytes);
-                }
-                fits
-            });
-            let count = fitting.count();
-            let panes = &panes[..count];
+            let end = next + room.take_all(order.len() - next, bucket.panes.most_bytes());
+            let panes = order.get(&bucket.panes, next..end);
             tables.add(self, &bucket.panes, bucket.start, panes)?;
             let last = panes.last().map(|pane| bucket.position(*pane));
-            let end = next + count;
             let finished = end == order.len();
             bucket.handed_out = last.or(bucket.handed_out.take());
             bucket.draining = Some((order, end));

@@ -16,6 +16,7 @@ pub(crate) struct Panes {
 struct Keys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    longest: usize,
 }
 
 impl Keys {
@@ -27,6 +28,7 @@ impl Keys {
     fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
+        self.longest = self.longest.max(key.len());
     }
 
     fn retain(&mut self, panes: &[usize]) {
@@ -131,10 +133,10 @@ impl Panes {
         }
     }
 
-    /// About how many bytes the values of one pane fill.
-    pub(crate) fn value_bytes(&self) -> usize {
-        let all: usize = self.accumulators.iter().map(Accumulator::bytes).sum();
-        all / self.len().max(1)
+    /// Bytes that no key with its values goes beyond, where values are about alike.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let values: usize = self.accumulators.iter().map(Accumulator::bytes).sum();
+        self.keys.longest + values / self.len().max(1)
     }
 
     /// Bytes of memory that the panes fill. What is only reserved is not counted: the operating
