@@ -37,6 +37,8 @@ pub struct Pipeline {
     places: Vec<Place>,
     scratch: Vec<u8>,
     part_bytes: usize,
+    /// The batch has a key that is too long.
+    has_long_key: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -120,6 +122,7 @@ impl Pipeline {
             places: Vec::new(),
             scratch: Vec::new(),
             part_bytes: usize::MAX,
+            has_long_key: false,
             spec,
         })
     }
@@ -303,9 +306,9 @@ impl Pipeline {
             late: vec![LateRows::default(); self.windows.len()],
             ..Outcome::default()
         };
-        let has_long = |(_, keys): &(KeySet, EncodedKeys)| keys.longest() > MAX_KEY_BYTES;
-        let can_refuse =
-            self.windows.iter().any(Window::can_refuse) || self.key_sets.iter().any(has_long);
+        let is_long = |(_, keys): &(KeySet, EncodedKeys)| keys.longest() > MAX_KEY_BYTES;
+        self.has_long_key = self.key_sets.iter().any(is_long);
+        let can_refuse = self.windows.iter().any(Window::can_refuse);
         for row in 0..rows {
             let event_time = input
                 .event_times

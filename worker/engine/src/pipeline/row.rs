@@ -55,8 +55,10 @@ impl Pipeline {
         } else {
             None
         };
-        if can_refuse {
+        if self.has_long_key {
             self.check_keys(row)?;
+        }
+        if can_refuse {
             for (window, place) in self.windows.iter().zip(&self.places) {
                 window.check(*place, columns, row)?;
             }
