@@ -1,5 +1,7 @@
 //! How the memory of a process is shared out.
 
+use std::ops::RangeInclusive;
+
 use thiserror::Error;
 use turbine_kafka::QueueBudget;
 
@@ -11,12 +13,12 @@ const LEAST_COMMIT: usize = 10_000;
 const MOST_COMMIT: usize = 1_000_000;
 /// As much comes with one fetch.
 const LEAST_COMMIT_BYTES: usize = 1 << 20;
-const LEAST_BATCH_BYTES: usize = 256 << 10;
-const MOST_BATCH_BYTES: usize = 16 << 20;
-const LEAST_RESULT_BYTES: usize = 256 << 10;
-const MOST_RESULT_BYTES: usize = 8 << 20;
+/// What many tasks on little memory take all the same, so that a batch or a part of a close is worth its fixed cost; and what
+/// brings nothing more.
+const BATCH_BYTES: RangeInclusive<usize> = (256 << 10)..=(16 << 20);
+const RESULT_BYTES: RangeInclusive<usize> = (256 << 10)..=(8 << 20);
 /// A store's bounds: less does not hold the buffers of a few tasks, more brings nothing.
-const STORES: std::ops::RangeInclusive<usize> = (80 << 20)..=(2 << 30);
+const STORES: RangeInclusive<usize> = (80 << 20)..=(2 << 30);
 
 /// What a worker without tasks takes.
 const PROGRAM: usize = 64 << 20;
@@ -94,8 +96,8 @@ impl Memory {
         (panes / windows.max(1)).clamp(LEAST_COMMIT, MOST_COMMIT) as u64
     }
 
-    /// As [`Self::commit_records`], in bytes of records: a key is as long as it likes, no longer than its record, and a commit
-    /// has it twice for each window, among the changes and in the entry.
+    /// As [`Self::commit_records`], in bytes of records: a key may be nearly all of its record, and a commit has it twice for
+    /// each window, among the changes and in the entry.
     #[must_use]
     pub fn commit_bytes(self, tasks: usize, windows: usize) -> usize {
         (self.bytes / 32 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
@@ -104,14 +106,14 @@ impl Memory {
     /// Bytes of records that one of `tasks` tasks takes at once. They are in memory as they came, as columns, and as keys.
     #[must_use]
     pub fn batch_bytes(self, tasks: usize) -> usize {
-        (self.bytes / 64 / tasks.max(1)).clamp(LEAST_BATCH_BYTES, MOST_BATCH_BYTES)
+        (self.bytes / 64 / tasks.max(1)).clamp(*BATCH_BYTES.start(), *BATCH_BYTES.end())
     }
 
     /// Bytes of keys and values that one of `tasks` tasks hands out at once when windows close. They are in memory as panes, as
     /// a table, as parts of it, and as what is written.
     #[must_use]
     pub fn result_bytes(self, tasks: usize) -> usize {
-        (self.bytes / 64 / tasks.max(1)).clamp(LEAST_RESULT_BYTES, MOST_RESULT_BYTES)
+        (self.bytes / 64 / tasks.max(1)).clamp(*RESULT_BYTES.start(), *RESULT_BYTES.end())
     }
 }
 

@@ -344,27 +344,6 @@ impl Running {
         });
     }
 
-    /// The task has looked several times at what is due now.
-    fn has_looked(&self) {
-        let looks = || {
-            let text = self.worker.metrics_text().unwrap();
-            let count = text
-                .lines()
-                .find(|line| line.starts_with("turbine_poll_seconds_count{"))
-                .and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-            count.unwrap_or_default()
-        };
-        let before = looks();
-        eventually("the task looks again", || {
-            let now = looks();
-            if now >= before + 3 {
-                Ok(())
-            } else {
-                Err(format!("{before}, {now}"))
-            }
-        });
-    }
-
     fn stop(self) {
         self.worker.drain();
         let _ = self.manager.wait();

@@ -33,9 +33,11 @@ impl Keys {
 
     fn retain(&mut self, panes: &[usize]) {
         let mut end = 0;
+        self.longest = 0;
         for (to, pane) in panes.iter().enumerate() {
             let key = self.start(*pane)..self.ends[*pane];
             let length = key.len();
+            self.longest = self.longest.max(length);
             self.bytes.copy_within(key, end);
             end += length;
             // What is overwritten belongs to a pane whose bytes are moved already.

@@ -190,17 +190,8 @@ impl<'a> Life<'a> {
     /// that was told to stop; so it ends as that one does.
     fn stop_in_order(mut self, why: TaskError) -> TaskError {
         let ended = self.renew_receipt().and_then(|()| self.save());
-        let closed = match ended {
-            Ok(()) => {
-                self.give_up_transaction();
-                self.store.close().map_err(TaskError::from)
-            }
-            Err(error) => {
-                self.give_up_transaction();
-                Err(error)
-            }
-        };
-        match closed {
+        self.give_up_transaction();
+        match ended.and_then(|()| Ok(self.store.close()?)) {
             Ok(()) => why,
             Err(error) if error.ends_process() => error,
             Err(error) => {

@@ -255,7 +255,12 @@ pub(crate) fn until_through(running: &Running) {
 
 /// The sum of a metric over all tasks.
 pub(crate) fn metric(running: &Running, name: &str) -> u64 {
-    let text = running.worker.metrics_text().unwrap();
+    metric_of(&running.worker, name)
+}
+
+/// As [`metric`], of a worker.
+pub(crate) fn metric_of(worker: &Worker, name: &str) -> u64 {
+    let text = worker.metrics_text().unwrap();
     let lines = text.lines().filter(|line| {
         line.strip_prefix(name)
             .is_some_and(|rest| rest.starts_with('{'))
@@ -263,6 +268,20 @@ pub(crate) fn metric(running: &Running, name: &str) -> u64 {
     lines
         .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
         .sum()
+}
+
+/// The tasks have looked several times at what is due now.
+pub(crate) fn has_looked(worker: &Worker) {
+    let looks = || metric_of(worker, "turbine_poll_seconds_count");
+    let before = looks();
+    eventually("the task looks again", || {
+        let now = looks();
+        if now >= before + 3 {
+            Ok(())
+        } else {
+            Err(format!("{before}, {now}"))
+        }
+    });
 }
 
 /// Where the worker of a bed keeps state.

@@ -9,7 +9,7 @@ use turbine_kafka::Admin;
 use turbine_protocol::{GroupId, Receipt};
 use turbine_runtime::worker::Drained;
 
-use super::common::{Bed, MINUTE, Running, T0, WAIT, app, clock, eventually, metric};
+use super::common::{Bed, MINUTE, T0, WAIT, app, clock, eventually, has_looked};
 
 const DAY: i64 = 24 * 60 * MINUTE;
 
@@ -38,20 +38,6 @@ fn set_by_hand(bed: &Bed) {
     assert_eq!(committed(bed), (0, String::new()));
 }
 
-/// The task has looked several times at what is due now.
-fn has_looked(running: &Running) {
-    let looks = || metric(running, "turbine_poll_seconds_count");
-    let before = looks();
-    eventually("the task looks again", || {
-        let now = looks();
-        if now >= before + 3 {
-            Ok(())
-        } else {
-            Err(format!("{before}, {now}"))
-        }
-    });
-}
-
 #[test]
 fn an_idle_task_renews_its_receipt_once_a_day_and_when_it_stops() {
     let bed = Bed::new(1);
@@ -67,9 +53,9 @@ fn an_idle_task_renews_its_receipt_once_a_day_and_when_it_stops() {
 
     for day in 1..=2 {
         set_by_hand(&bed);
-        has_looked(&running);
+        has_looked(&running.worker);
         clock.advance(DAY - 1);
-        has_looked(&running);
+        has_looked(&running.worker);
         assert_eq!(committed(&bed).0, 0, "day {day}: sooner than it is due");
         clock.advance(1);
         eventually("the receipt is renewed", || match committed(&bed) {

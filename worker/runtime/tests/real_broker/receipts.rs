@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use turbine_kafka::{DeleteOutcome, PartitionReader, QueueBudget};
 use turbine_protocol::{CommittedReceipt, GroupId, Receipt};
 
-use super::common::{TestClock, WAIT, eventually};
+use super::common::{TestClock, WAIT, eventually, has_looked};
 use super::{Bed, MINUTE, copy, good, recent};
 
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -55,7 +55,7 @@ fn exactly_once_an_idle_task_renews_its_receipt_once_a_day_and_when_it_stops() {
     for day in 1..=2 {
         forget(&bed);
         clock.advance(DAY - 1);
-        running.has_looked();
+        has_looked(&running.worker);
         assert_eq!(committed(&bed), None, "day {day}: sooner than it is due");
         clock.advance(1);
         eventually("the receipt is renewed", || match committed(&bed) {

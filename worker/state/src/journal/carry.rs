@@ -117,6 +117,11 @@ mod tests {
         })
     }
 
+    fn commit(store: &mut TaskStore, value: &[u8]) {
+        let (of, next) = (store.identity().clone(), store.progress().number.next());
+        entry(&of, next, value, |entry| store.commit(entry)).unwrap();
+    }
+
     fn save(store: &mut TaskStore, value: &[u8]) {
         store
             .save(&[], &mut std::iter::once((&b"k"[..], value)))
@@ -129,6 +134,13 @@ mod tests {
     }
 
     impl Place {
+        fn new() -> Self {
+            Self {
+                folder: tempfile::tempdir().unwrap(),
+                budget: StateBudget::new(32 << 20, 4).unwrap(),
+            }
+        }
+
         fn path(&self, partition: i32) -> PathBuf {
             self.folder.path().join(partition.to_string())
         }
@@ -156,10 +168,7 @@ mod tests {
     fn what_is_undecided_keeps_no_more_of_the_journal_than_itself(
         #[values(true, false)] counts: bool,
     ) {
-        let place = Place {
-            folder: tempfile::tempdir().unwrap(),
-            budget: StateBudget::new(32 << 20, 4).unwrap(),
-        };
+        let place = Place::new();
         let journal = place.journal();
         let mut halted = place.create(0, &journal);
         let first = halted.progress().number.next();
@@ -173,8 +182,7 @@ mod tests {
         let mut busy = place.create(1, &journal);
         let mut most = 0;
         for _ in 0..200 {
-            let next = busy.progress().number.next();
-            entry(&identity(1), next, &[7; 400], |entry| busy.commit(entry)).unwrap();
+            commit(&mut busy, &[7; 400]);
             most = most.max(journal.bytes());
             if busy.wants_saved() {
                 save(&mut busy, &[7; 400]);
@@ -215,10 +223,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_back_keeps_nothing_once_its_store_is_opened() {
-        let place = Place {
-            folder: tempfile::tempdir().unwrap(),
-            budget: StateBudget::new(32 << 20, 4).unwrap(),
-        };
+        let place = Place::new();
         let journal = place.journal();
         let mut halted = place.create(0, &journal);
         let first = halted.progress().number.next();
@@ -227,8 +232,7 @@ mod tests {
         drop(halted);
         let mut busy = place.create(1, &journal);
         while !journal.is_full() {
-            let next = busy.progress().number.next();
-            entry(&identity(1), next, &[7; 400], |entry| busy.commit(entry)).unwrap();
+            commit(&mut busy, &[7; 400]);
         }
         save(&mut busy, &[7; 400]);
         assert!(journal.is_full());
