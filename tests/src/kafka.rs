@@ -16,6 +16,8 @@ use rdkafka::producer::{
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use std::sync::Mutex;
 
+use turbine_kafka::Lifeline;
+
 use crate::events::{Event, EventPlan};
 use crate::wait;
 
@@ -326,8 +328,10 @@ impl Kafka {
         let producer: ThreadedProducer<Deliveries> =
             config.create_with_context(Deliveries::default())?;
         let began = Instant::now();
+        let mut lifeline = Lifeline::new(&self.bootstrap);
         let mut written = 0_u64;
         for record in records {
+            lifeline.hold(producer.client(), Instant::now());
             if let Some(rate) = rate {
                 let due = Duration::from_nanos(written.saturating_mul(1_000_000_000) / rate.max(1));
                 if let Some(early) = due.checked_sub(began.elapsed()) {
@@ -338,7 +342,13 @@ impl Kafka {
             written += 1;
         }
         // Longer than any record may take, so that what is not taken is told by its own error.
-        producer.flush(Duration::from_mins(4))?;
+        let end = Instant::now() + Duration::from_mins(4);
+        while let Err(error) = producer.flush(Duration::from_secs(1)) {
+            lifeline.hold(producer.client(), Instant::now());
+            if Instant::now() > end {
+                return Err(error.into());
+            }
+        }
         let mut first = producer
             .context()
             .0

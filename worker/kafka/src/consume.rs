@@ -15,6 +15,7 @@ use crate::batch::RecordBatch;
 use crate::client::{AFTERWARDS, Context, LinkHealth, serve};
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, Message, PartitionQueue};
+use crate::lifeline::Lifeline;
 use crate::settings::{KafkaSettings, QueueBudget};
 
 /// What batches and the reader share. The queue goes before the consumer it was taken from, and
@@ -34,6 +35,7 @@ pub struct PartitionReader {
     next: Offset,
     at_end: bool,
     broken: Option<KafkaError>,
+    lifeline: Lifeline,
 }
 
 impl fmt::Debug for PartitionReader {
@@ -86,6 +88,7 @@ impl PartitionReader {
             next: start,
             at_end: false,
             broken: None,
+            lifeline: Lifeline::new(settings.bootstrap_servers()),
         })
     }
 
@@ -111,10 +114,12 @@ impl PartitionReader {
         }
         let max_records = max_records.max(1);
         let mut messages = Vec::new();
-        let deadline = Instant::now() + wait;
+        let mut now = Instant::now();
+        let deadline = now + wait;
         loop {
             serve(&self.shared.consumer, Duration::ZERO);
-            let left = deadline.saturating_duration_since(Instant::now());
+            self.lifeline.hold(self.shared.consumer.client(), now);
+            let left = deadline.saturating_duration_since(now);
             // The batch call waits until its batch is full. So wait for one, then take what is
             // there.
             let slice = left.min(SERVE_INTERVAL);
@@ -128,6 +133,7 @@ impl PartitionReader {
             if left.is_zero() {
                 break;
             }
+            now = Instant::now();
         }
         Ok(self.sort_out(messages))
     }

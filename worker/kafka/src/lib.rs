@@ -14,6 +14,7 @@ mod courier;
 mod dead_letter;
 mod error;
 mod ffi;
+mod lifeline;
 mod mock;
 mod output;
 mod ownership;
@@ -34,6 +35,7 @@ pub use dead_letter::{
     DLQ_HEADER_PREFIX, DeadLetter, DeadLetterHeaders, Origin, Phase, without_ours,
 };
 pub use error::KafkaError;
+pub use lifeline::Lifeline;
 pub use mock::EmbeddedBroker;
 pub use output::{OutputBatch, Parts, Rejected};
 pub use produce::{Abandon, OutputProducer, OutputTopic};

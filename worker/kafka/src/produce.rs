@@ -17,6 +17,7 @@ use crate::courier::Courier;
 use crate::dead_letter::DeadLetter;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::{self, ProduceBuffer, TopicHandle};
+use crate::lifeline::Lifeline;
 use crate::output::{OutputBatch, Parts, Rejected};
 use crate::ownership::{Ownership, Remedy};
 use crate::settings::{KafkaSettings, QueueBudget};
@@ -168,6 +169,7 @@ impl OutputProducer {
         let stop = Arc::new(AtomicBool::new(false));
         let poller = {
             let (producer, stop) = (Arc::clone(&producer), Arc::clone(&stop));
+            let mut lifeline = Lifeline::new(settings.bootstrap_servers());
             // Failures are served while the task thread waits for room or for a flush; without
             // this thread both would wait forever.
             std::thread::Builder::new()
@@ -175,6 +177,7 @@ impl OutputProducer {
                 .spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
                         producer.poll(POLL_INTERVAL);
+                        lifeline.hold(producer.client(), Instant::now());
                     }
                 })
                 .map_err(|error| KafkaError::Settings {

@@ -19,6 +19,8 @@ use crate::table::printable;
 
 /// Of one store that many are named; the rest is counted.
 const MOST: usize = 20;
+/// Nobody takes a store away and leaves its checkpoints but a lost or emptied folder.
+const ONLY_CHECKPOINTS: &str = "there are checkpoints and no store: its folder is gone; a start of the worker restores it from the newest one";
 /// Panes after which progress is drawn.
 const STRETCH: u64 = 65_536;
 
@@ -102,6 +104,8 @@ fn one(
             Ok(None) => report.problems.add(NO_STORE),
             Err(error) => report.problems.add(damage(error)?),
         }
+    } else {
+        report.problems.add(ONLY_CHECKPOINTS);
     }
     let choice = checkpoints::look(volume.root(), place, identity.as_ref())?;
     report.checkpoints = choice.intact.len() + choice.refused.len();

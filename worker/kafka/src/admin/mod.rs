@@ -5,7 +5,8 @@ mod rights;
 mod topics;
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::admin::AdminClient;
@@ -22,8 +23,9 @@ pub(crate) use rights::listed;
 pub use rights::{MissingRight, NeededRights, Right};
 pub use topics::{CreateOutcome, NewTopic, TopicLayout, TopicPresence};
 
-use crate::client::{AFTERWARDS, Context, LinkHealth, serve};
+use crate::client::{AFTERWARDS, Context, LinkHealth, lock, serve};
 use crate::error::{Doing, KafkaError, Resource, bounds};
+use crate::lifeline::Lifeline;
 use crate::settings::KafkaSettings;
 
 /// One broker of the cluster.
@@ -43,6 +45,13 @@ pub struct Admin {
     // topic it asks about.
     reader: BaseConsumer<Context>,
     requests: AdminClient<Context>,
+    lifelines: Mutex<Lifelines>,
+}
+
+/// Those of the two clients.
+struct Lifelines {
+    reader: Lifeline,
+    requests: Lifeline,
 }
 
 impl fmt::Debug for Admin {
@@ -74,15 +83,24 @@ impl Admin {
             requests: config
                 .create_with_context(Context::default())
                 .map_err(|error| doing.failed(&error))?,
+            lifelines: Mutex::new(Lifelines {
+                reader: Lifeline::new(settings.bootstrap_servers()),
+                requests: Lifeline::new(settings.bootstrap_servers()),
+            }),
         })
     }
 
+    /// What is about to be done. Nobody serves these clients between calls, so they are looked after here.
     fn doing<'a>(
         &'a self,
         what: &'static str,
         resource: Resource<'a>,
         after: Duration,
     ) -> Doing<'a> {
+        let now = Instant::now();
+        let mut lifelines = lock(&self.lifelines);
+        lifelines.reader.hold(self.reader.client(), now);
+        lifelines.requests.hold(self.requests.inner(), now);
         Doing {
             what,
             resource,

@@ -4,6 +4,7 @@
 //! This is the only place in the project where `unsafe` is allowed; each block says why it holds.
 #![allow(unsafe_code)]
 
+mod brokers;
 mod produce;
 mod read;
 mod rights;
@@ -17,6 +18,7 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka_sys as sys;
 
+pub(crate) use brokers::{add_brokers, knows_brokers};
 pub(crate) use produce::{ProduceBuffer, TopicHandle, flush, produce_with_headers, queued};
 pub(crate) use read::{Borrowed, Message, PartitionQueue, cached_watermarks, commit};
 pub(crate) use rights::{Operations, group_operations, topic_operations};

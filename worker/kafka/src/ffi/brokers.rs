@@ -1,0 +1,20 @@
+//! What a client knows of the cluster, and telling it more.
+
+use std::ffi::{CStr, c_int};
+
+use rdkafka::ClientContext;
+use rdkafka::client::Client;
+use rdkafka_sys as sys;
+
+/// Whether the last answer about the cluster named a broker: only then it names a controller. No call to the broker.
+pub(crate) fn knows_brokers<C: ClientContext>(client: &Client<C>) -> bool {
+    // SAFETY: the client is live; with a time of 0 the call returns what is cached.
+    let controller = unsafe { sys::rd_kafka_controllerid(client.native_ptr(), 0) };
+    controller >= 0
+}
+
+/// Adds bootstrap servers and returns how many of them the client takes; those that it has are left as they are.
+pub(crate) fn add_brokers<C: ClientContext>(client: &Client<C>, servers: &CStr) -> c_int {
+    // SAFETY: the client is live, the text NUL-terminated; it is copied.
+    unsafe { sys::rd_kafka_brokers_add(client.native_ptr(), servers.as_ptr()) }
+}
