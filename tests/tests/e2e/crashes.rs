@@ -148,7 +148,11 @@ async fn crash(bed: &Bed, guarantee: &str, seed: u64, kills: u64) -> Result<usiz
         })
         .await?;
         worker.terminate()?;
-        ensure!(worker.ended(WITHIN).await?.success(), "the worker failed");
+        let status = worker.ended(WITHIN).await?;
+        ensure!(
+            status.success(),
+            "the worker was told to stop and ended with {status}"
+        );
         Ok(events.records)
     };
     let checked = match lives.await {

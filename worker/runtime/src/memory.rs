@@ -100,7 +100,7 @@ impl Memory {
     /// each window, among the changes and in the entry.
     #[must_use]
     pub fn commit_bytes(self, tasks: usize, windows: usize) -> usize {
-        (self.bytes / 32 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
+        (self.bytes / 16 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
     }
 
     /// Bytes of records that one of `tasks` tasks takes at once. They are in memory as they came, as columns, and as keys.

@@ -11,6 +11,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,13 +44,17 @@ impl Drop for Worker {
 impl Worker {
     fn start(bed: &Bed, app: &Value) -> Self {
         let app = serde_json::to_string(&bed.compiled(app)).unwrap();
+        Self::start_with(bed, &bed.write("app.json", &app))
+    }
+
+    fn start_with(bed: &Bed, app_file: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap()
             .port();
         let child = Command::new(env!("CARGO_BIN_EXE_turbine-worker"))
-            .env("TURBINE_APP_FILE", bed.write("app.json", &app))
+            .env("TURBINE_APP_FILE", app_file)
             .env("TURBINE_ASSIGNMENT_FILE", bed.path("assignment.json"))
             .env("TURBINE_TOKEN_FILE", bed.write("token", TOKEN))
             .env("TURBINE_STATE_DIR", bed.path("state"))
@@ -227,6 +232,37 @@ fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
     });
     worker.signal("-TERM");
     assert_eq!(worker.exit().0, Some(0));
+}
+
+/// Whether the process has a handler of its own for SIGTERM (proc_pid_status(5)).
+fn catches_sigterm(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+    mask & (1 << (15 - 1)) != 0
+}
+
+#[test]
+fn a_term_that_comes_before_the_worker_has_started_ends_the_process() {
+    let bed = Bed::new(1);
+    // Nobody writes into it, so the start waits for its first file.
+    let never = bed.path("never");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&never)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let worker = Worker::start_with(&bed, &never);
+    eventually("the signal is caught", || {
+        catches_sigterm(worker.child.id())
+            .then_some(())
+            .ok_or_else(|| "not caught".to_owned())
+    });
+    worker.signal("-TERM");
+    let (code, _) = worker.exit();
+    assert_eq!(code, Some(143));
 }
 
 #[test]

@@ -246,7 +246,11 @@ impl Lives {
         })
         .await?;
         worker.terminate()?;
-        ensure!(worker.ended(WITHIN).await?.success(), "the worker failed");
+        let status = worker.ended(WITHIN).await?;
+        ensure!(
+            status.success(),
+            "the worker was told to stop and ended with {status}"
+        );
         self.written = end;
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod logs;
 mod run;
 mod serve;
+mod signals;
 mod usage;
 mod watch;
 

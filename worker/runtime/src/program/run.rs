@@ -16,6 +16,7 @@ use turbine_keygroups::RawPartitionCount;
 use uuid::Uuid;
 
 use super::serve::{Start, spawn_watch, start, until_drained};
+use super::signals::Signals;
 use super::usage::{Usage, memory_limit};
 use super::{Fatal, RunArguments, logs};
 use crate::config;
@@ -30,6 +31,7 @@ const EMBEDDED_STATE: &str = "embedded";
 const TOKEN_FILE: &str = "control.token";
 
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
+    let signals = Signals::catch()?;
     let validated = load(&arguments.app)?;
     let mut app = validated.compiled().clone();
     app.allow_non_divisor_partitions |= arguments.allow_non_divisor_partitions;
@@ -94,11 +96,18 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
         let worker = Arc::clone(&worker);
         std::thread::spawn(move || until_caught_up(&worker, begun))
     });
-    let code = until_drained(&worker, manager, token, arguments.listen, |address| {
-        say(&format!(
-            "control API at http://{address}, token in {TOKEN_FILE}"
-        ));
-    })?;
+    let code = until_drained(
+        &worker,
+        manager,
+        signals,
+        token,
+        arguments.listen,
+        |address| {
+            say(&format!(
+                "control API at http://{address}, token in {TOKEN_FILE}"
+            ));
+        },
+    )?;
     helpers.stop();
     let caught_up = match watcher {
         None => true,

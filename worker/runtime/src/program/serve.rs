@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use turbine_crds::app::OnRecreate;
 use turbine_crds::compiled::CompiledApp;
@@ -16,6 +15,7 @@ use turbine_protocol::start::OnForeign;
 use turbine_state::checkpoint::Checkpointer;
 use turbine_state::{StateBudget, StateVolume};
 
+use super::signals::Signals;
 use super::usage::memory_limit;
 use super::{Fatal, ServeArguments, logs, watch as file};
 use crate::clock::SystemClock;
@@ -30,6 +30,7 @@ use crate::worker::{Drained, Manager, Worker, WorkerConfig};
 const STORES: usize = 32;
 
 pub(super) fn serve(arguments: &ServeArguments) -> Result<ExitCode, Fatal> {
+    let signals = Signals::catch()?;
     let app = config::read_app(&arguments.app_file)?;
     logs::start(app.log_level, app.log_format);
     let token = TokenFile::open(&arguments.token_file)?;
@@ -45,7 +46,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<ExitCode, Fatal> {
         memory: Memory::of(memory_limit()),
     })?;
     spawn_watch(&worker, arguments.assignment_file.clone())?;
-    until_drained(&worker, manager, token, arguments.listen, |_| {})
+    until_drained(&worker, manager, signals, token, arguments.listen, |_| {})
 }
 
 pub(super) struct Start<'a> {
@@ -120,15 +121,12 @@ pub(super) fn spawn_watch(worker: &Arc<Worker>, path: std::path::PathBuf) -> std
 pub(super) fn until_drained(
     worker: &Arc<Worker>,
     manager: Manager,
+    signals: Signals,
     token: TokenFile,
     listen: SocketAddr,
     on_listen: impl FnOnce(SocketAddr),
 ) -> Result<ExitCode, Fatal> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("control")
-        .enable_all()
-        .build()?;
+    let runtime = signals.drain(worker);
     let drained = runtime.block_on(async {
         let listener = server::bind(listen).await?;
         on_listen(listener.local_addr()?);
@@ -138,21 +136,7 @@ pub(super) fn until_drained(
             // An error says that the sender is gone, which is an end as well.
             let _ = ended.wait_for(|over| *over).await;
         }));
-        let (mut terminate, mut interrupt) = (
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        );
-        let signals = Arc::clone(worker);
-        let signals = tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            tracing::info!("told to stop: draining");
-            signals.drain();
-        });
         let drained = tokio::task::spawn_blocking(move || manager.wait()).await?;
-        signals.abort();
         end.send_replace(true);
         match tokio::time::timeout(Duration::from_secs(1), api).await {
             Ok(served) => served??,
