@@ -98,9 +98,10 @@ impl Memory {
 
     /// As [`Self::commit_records`], in bytes of records: a key may be nearly all of its record, and a commit has it twice for
     /// each window, among the changes and in the entry.
+    /// With twice as much, keys of 20 kB ended a worker of 12 tasks in a container of 256 MiB.
     #[must_use]
     pub fn commit_bytes(self, tasks: usize, windows: usize) -> usize {
-        (self.bytes / 16 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
+        (self.bytes / 32 / tasks.max(1) / windows.max(1)).max(LEAST_COMMIT_BYTES)
     }
 
     /// Bytes of records that one of `tasks` tasks takes at once. They are in memory as they came, as columns, and as keys.
