@@ -234,7 +234,7 @@ fn the_control_api_asks_for_the_token_and_says_whether_it_is_ready() {
     assert_eq!(worker.exit().0, Some(0));
 }
 
-/// Whether the process has a handler of its own for SIGTERM (proc_pid_status(5)).
+/// Whether the process has a handler of its own for SIGTERM (`proc_pid_status(5)`).
 fn catches_sigterm(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
