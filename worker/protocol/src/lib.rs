@@ -18,6 +18,7 @@ pub mod names;
 pub mod offset;
 pub mod receipt;
 mod refusal;
+pub mod rescale;
 pub mod start;
 pub mod transaction;
 
