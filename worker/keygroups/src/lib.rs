@@ -42,7 +42,7 @@ pub use groups::{GROUP_COUNT, Group, InvalidKeyGroup, KeyGroup, group_of, rank};
 pub use movement::{Share, draws, movement};
 pub use murmur2::{murmur2, positive_hash};
 pub use ownership::{
-    NotAPartition, Partition, RankRange, groups_owned, partition_of, partition_of_hash,
-    ranges_owned,
+    NotAPartition, NotARankRange, Partition, RankRange, groups_owned, partition_of,
+    partition_of_hash, ranges_owned,
 };
 pub use placement::{Evidence, MisplacedRecord, Verdict, who_places};

@@ -129,13 +129,68 @@ impl KeyGroup {
 }
 
 /// A piece of the stored order: the key groups whose [`rank`] is in it, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "Ends")]
 pub struct RankRange {
     first: u16,
     last: u16,
 }
 
+/// The ends as they were written, before they are looked at.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ends {
+    first: u16,
+    last: u16,
+}
+
+/// Two ranks that are not the ends of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotARankRange {
+    /// The first rank as given.
+    pub first: u16,
+    /// The last rank as given.
+    pub last: u16,
+}
+
+impl fmt::Display for NotARankRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last } = self;
+        let highest = GROUP_COUNT - 1;
+        write!(
+            f,
+            "ranks {first} to {last} are no range: the first is at most the last, and that at most {highest}"
+        )
+    }
+}
+
+impl std::error::Error for NotARankRange {}
+
+impl TryFrom<Ends> for RankRange {
+    type Error = NotARankRange;
+
+    fn try_from(ends: Ends) -> Result<Self, NotARankRange> {
+        let Ends { first, last } = ends;
+        if first <= last && last < GROUP_COUNT {
+            Ok(Self { first, last })
+        } else {
+            Err(NotARankRange { first, last })
+        }
+    }
+}
+
 impl RankRange {
+    /// The fewest ranges that hold these groups and no others, ascending.
+    #[must_use]
+    pub fn of_groups(groups: impl IntoIterator<Item = KeyGroup>) -> Vec<Self> {
+        Self::covering(groups.into_iter().map(rank))
+    }
+
+    /// The groups of the range, in stored order.
+    pub fn groups(self) -> impl Iterator<Item = KeyGroup> {
+        (self.first..=self.last).filter_map(|rank| KeyGroup::at_rank(rank).ok())
+    }
+
     /// The fewest ranges that hold the given ranks and no others, ascending.
     pub(crate) fn covering(ranks: impl Iterator<Item = u16>) -> Vec<Self> {
         let mut ranks: Vec<u16> = ranks.collect();

@@ -12,6 +12,10 @@ use crate::names::{AppId, SubscriptionName};
 /// Version of the stored form that this program writes. It takes no other.
 pub const FORMAT_VERSION: u32 = 2;
 
+/// Version of the stored form of a store that was made of several by a change of the partition count. It is only read
+/// right by whoever reads the records of where its parts came from, so no program that does not takes it.
+pub const MOVED_FORMAT_VERSION: u32 = 3;
+
 /// What a store says it is. Written once, when the store is made, and compared whole at every
 /// open: a store that is not what the assignment says is refused, never adopted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +62,23 @@ impl StoreIdentity {
             key_groups: GROUP_COUNT,
             key,
             format: FORMAT_VERSION,
+        }
+    }
+
+    /// The identity of a store that a change of the partition count makes for a task of the same subscription.
+    #[must_use]
+    pub fn moved(
+        &self,
+        partition: Partition,
+        store_epoch: StoreEpoch,
+        partitions: RawPartitionCount,
+    ) -> Self {
+        Self {
+            partition,
+            store_epoch,
+            partitions,
+            format: MOVED_FORMAT_VERSION,
+            ..self.clone()
         }
     }
 

@@ -24,7 +24,9 @@ pub mod transaction;
 pub use entry::{Change, Entry, EntryChecksum, EntryTooLarge, Frontier, Position, StoredEntry};
 pub use epochs::{EntryNumber, LayoutEpoch, Lineage, StoreEpoch};
 pub use fault::{Category, Fault};
-pub use identity::{Difference, Differences, StoreIdentity, VolumeMarker};
+pub use identity::{
+    Difference, Differences, FORMAT_VERSION, MOVED_FORMAT_VERSION, StoreIdentity, VolumeMarker,
+};
 pub use layout::Task;
 pub use names::{AppId, GroupId, HopName, SubscriptionName, TopicName, TransactionalId};
 pub use offset::{LogBounds, Offset};

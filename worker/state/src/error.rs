@@ -73,6 +73,17 @@ pub enum StateError {
         /// In what it differs.
         differences: Differences,
     },
+    /// The store was made of others by a change of the partition count, and this program cannot run on such a one.
+    #[error(
+        "the store at {} was made for a new partition count: records of the old count are still to \
+         be read for it, which this worker does not do yet; it is left as it is: run the app on \
+         the stores of the old count, or a worker that can start on moved stores",
+        path.display()
+    )]
+    Moved {
+        /// The store's folder.
+        path: PathBuf,
+    },
     /// A store was to be made where one is.
     #[error("there is already a store at {}", path.display())]
     AlreadyThere {
@@ -126,6 +137,7 @@ impl Fault for StateError {
             | Self::Full { .. }
             | Self::Damaged { .. }
             | Self::OtherStore { .. }
+            | Self::Moved { .. }
             | Self::Broken { .. }
             | Self::SyncFailed { .. }
             | Self::Io { .. } => Category::Storage,
@@ -140,6 +152,7 @@ impl Fault for StateError {
             Self::Full { .. } => "StorageFull",
             Self::Damaged { .. } => "StateDamaged",
             Self::OtherStore { .. } => "OtherStore",
+            Self::Moved { .. } => "StateMoved",
             Self::AlreadyThere { .. } => "StateAlreadyThere",
             Self::Broken { .. } => "StateBroken",
             Self::SyncFailed { .. } => "StateSyncFailed",
@@ -160,6 +173,7 @@ impl Fault for StateError {
             Self::Damaged { .. }
             | Self::SyncFailed { .. }
             | Self::OtherStore { .. }
+            | Self::Moved { .. }
             | Self::AlreadyThere { .. }
             | Self::OutOfOrder { .. } => false,
         }

@@ -48,6 +48,14 @@ pub enum FaultPoint {
     InPrune,
     /// One more file of a checkpoint is back on the volume
     InRestore,
+    /// One more file of an old task is there for a change of the partition count
+    InPull,
+    /// What one new task takes of one old task is cut out of a copy, and the new store is not there
+    InCut,
+    /// A new store is whole, and has not its place yet
+    BeforeMovedStore,
+    /// A new store has its place
+    AfterMovedStore,
     /// RocksDB has taken one more row in a compaction
     InCompaction,
     /// From here on a write to the journal leaves half of a record and says that no space is left; the process goes on
@@ -63,27 +71,27 @@ impl FaultPoint {
     }
 }
 
-#[cfg(feature = "fault-points")]
+#[cfg(any(test, feature = "fault-points"))]
 pub use armed::{ArmError, arm, table};
 
 /// Passes a point.
 #[inline]
 pub fn pass(point: FaultPoint) {
-    #[cfg(feature = "fault-points")]
+    #[cfg(any(test, feature = "fault-points"))]
     armed::pass(point);
-    #[cfg(not(feature = "fault-points"))]
+    #[cfg(not(any(test, feature = "fault-points")))]
     let _ = point;
 }
 
 /// Writes a record by `append`.
 #[inline]
 pub(crate) fn write(record: &[u8], append: impl Fn(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    #[cfg(feature = "fault-points")]
+    #[cfg(any(test, feature = "fault-points"))]
     armed::before_write(record, &append)?;
     append(record)
 }
 
-#[cfg(feature = "fault-points")]
+#[cfg(any(test, feature = "fault-points"))]
 mod armed {
     use std::fmt::Write as _;
     use std::fs::File;

@@ -9,6 +9,7 @@ mod error;
 pub mod fault;
 mod files;
 mod journal;
+pub mod moving;
 mod playback;
 mod reader;
 mod restored;

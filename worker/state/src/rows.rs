@@ -19,10 +19,10 @@ use crate::journal::Life;
 use crate::task_state::{Progress, Show, Visit};
 
 /// The store's own records stand apart from keys, so that a range of keys never holds one.
-const OWN: &str = "turbine";
-const KEYS: &str = "default";
-const IDENTITY: &[u8] = b"identity";
-const LIFE: &[u8] = b"life";
+pub(crate) const OWN: &str = "turbine";
+pub(crate) const KEYS: &str = "default";
+pub(crate) const IDENTITY: &[u8] = b"identity";
+pub(crate) const LIFE: &[u8] = b"life";
 const PROGRESS: &[u8] = b"progress";
 const CLOCKS: &[u8] = b"clocks";
 /// The property with the bytes of all tables.
@@ -47,8 +47,16 @@ struct ProgressRecord {
 
 /// The files of one store.
 pub(crate) struct Rows {
-    db: DB,
+    pub(crate) db: DB,
     path: PathBuf,
+}
+
+/// How files are opened that are written to.
+#[derive(Debug, Clone, Copy)]
+enum Making {
+    New,
+    Found,
+    FoundAtRest,
 }
 
 /// What a store's files say of it.
@@ -77,7 +85,19 @@ impl Rows {
         if !path.join("CURRENT").exists() {
             return Ok(None);
         }
-        Self::open_db(path, budget, false)?.with_header()
+        Self::open_db(path, budget, Making::Found)?.with_header()
+    }
+
+    /// As [`Self::open`], of files that nothing compacts unless it is asked to: what only takes a part of them would pay for
+    /// all.
+    pub(crate) fn open_at_rest(
+        path: &Path,
+        budget: &StateBudget,
+    ) -> Result<Option<(Self, Header)>, StateError> {
+        if !path.join("CURRENT").exists() {
+            return Ok(None);
+        }
+        Self::open_db(path, budget, Making::FoundAtRest)?.with_header()
     }
 
     /// As [`Self::open`], without writing anything, locking anything, or leaving a file.
@@ -137,7 +157,7 @@ impl Rows {
                 path: path.to_owned(),
             });
         }
-        let rows = Self::open_db(path, budget, true)?;
+        let rows = Self::open_db(path, budget, Making::New)?;
         let mut batch = WriteBatch::default();
         let own = rows.own()?;
         batch.put_cf(own, IDENTITY, rows.encode(&header.identity)?);
@@ -153,9 +173,9 @@ impl Rows {
         &self.path
     }
 
-    fn open_db(path: &Path, budget: &StateBudget, create: bool) -> Result<Self, StateError> {
+    fn open_db(path: &Path, budget: &StateBudget, making: Making) -> Result<Self, StateError> {
         let mut options = options(budget);
-        options.create_if_missing(create);
+        options.create_if_missing(matches!(making, Making::New));
         options.create_missing_column_families(true);
         // Families of another version are opened as well, and so kept: a store is never opened
         // without one of its families.
@@ -169,9 +189,11 @@ impl Rows {
                 families.push(needed.to_owned());
             }
         }
-        let families = families
-            .into_iter()
-            .map(|name| ColumnFamilyDescriptor::new(name, family_options(budget)));
+        let families = families.into_iter().map(|name| {
+            let mut options = family_options(budget);
+            options.set_disable_auto_compactions(matches!(making, Making::FoundAtRest));
+            ColumnFamilyDescriptor::new(name, options)
+        });
         let db = DB::open_cf_descriptors(&options, path, families)
             .map_err(|error| rocks("open", path, &error))?;
         Ok(Self {
@@ -180,26 +202,29 @@ impl Rows {
         })
     }
 
-    fn damaged(&self, detail: &str) -> StateError {
+    pub(crate) fn damaged(&self, detail: &str) -> StateError {
         StateError::Damaged {
             path: self.path.clone(),
             detail: detail.to_owned(),
         }
     }
 
-    fn own(&self) -> Result<&ColumnFamily, StateError> {
+    pub(crate) fn own(&self) -> Result<&ColumnFamily, StateError> {
         self.db
             .cf_handle(OWN)
             .ok_or_else(|| self.damaged("it has no records of its own"))
     }
 
-    fn keys(&self) -> Result<&ColumnFamily, StateError> {
+    pub(crate) fn keys(&self) -> Result<&ColumnFamily, StateError> {
         self.db
             .cf_handle(KEYS)
             .ok_or_else(|| self.damaged("it has no family for keys"))
     }
 
-    fn read_own<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, StateError> {
+    pub(crate) fn read_own<T: DeserializeOwned>(
+        &self,
+        key: &[u8],
+    ) -> Result<Option<T>, StateError> {
         let stored = self
             .db
             .get_cf(self.own()?, key)
@@ -233,7 +258,7 @@ impl Rows {
         }))
     }
 
-    fn encode<T: Serialize>(&self, record: &T) -> Result<Vec<u8>, StateError> {
+    pub(crate) fn encode<T: Serialize>(&self, record: &T) -> Result<Vec<u8>, StateError> {
         serde_json::to_vec(record).map_err(|error| StateError::Io {
             what: "write a record of",
             path: self.path.clone(),
@@ -241,7 +266,11 @@ impl Rows {
         })
     }
 
-    fn put_progress(&self, batch: &mut WriteBatch, progress: &Progress) -> Result<(), StateError> {
+    pub(crate) fn put_progress(
+        &self,
+        batch: &mut WriteBatch,
+        progress: &Progress,
+    ) -> Result<(), StateError> {
         let own = self.own()?;
         let record = ProgressRecord {
             number: progress.number,
@@ -256,7 +285,7 @@ impl Rows {
         Ok(())
     }
 
-    fn write(&self, batch: &WriteBatch) -> Result<(), StateError> {
+    pub(crate) fn write(&self, batch: &WriteBatch) -> Result<(), StateError> {
         let mut how = WriteOptions::default();
         how.disable_wal(true);
         self.db
@@ -264,7 +293,7 @@ impl Rows {
             .map_err(|error| rocks_writing("write", &self.path, &error))
     }
 
-    fn flush(&self) -> Result<(), StateError> {
+    pub(crate) fn flush(&self) -> Result<(), StateError> {
         let mut how = FlushOptions::default();
         how.set_wait(true);
         self.db

@@ -63,6 +63,12 @@ impl TaskStore {
         let Some((rows, header)) = Rows::open(path, budget)? else {
             return Ok(None);
         };
+        // Before the journal is touched: nothing of it may be taken in, or let go, for a store that does not run here.
+        if rows.is_moved()? {
+            return Err(StateError::Moved {
+                path: path.to_owned(),
+            });
+        }
         let mut store = Self {
             rows,
             journal: Arc::clone(journal),

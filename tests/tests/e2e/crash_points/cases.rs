@@ -82,6 +82,8 @@ fn way(point: FaultPoint, guarantee: Guarantee) -> Option<Way> {
         P::InCompaction => (None, (1, 8)),
         P::DiskFull => (None, (4, 40)),
         P::TornWrite => (None, (4, 40)),
+        // No worker comes there.
+        P::InPull | P::InCut | P::BeforeMovedStore | P::AfterMovedStore => return None,
     };
     let before = before.map(|(point, pass)| Fault { point, pass });
     Some(Way { before, passes })

@@ -439,8 +439,12 @@ impl Checkpointer {
         }
     }
 
+    pub(super) fn place(&self) -> Arc<dyn Place> {
+        Arc::clone(&self.shared.place)
+    }
+
     /// Waits without entering the runtime: the caller may be within another one.
-    fn wait<T: Send + 'static>(
+    pub(super) fn wait<T: Send + 'static>(
         &self,
         mut tell: impl FnMut(Bytes),
         meter: &Meter,

@@ -114,6 +114,20 @@ impl Place for LocalFolder {
         read().map_err(|error| io("read", &folder, &error).into())
     }
 
+    async fn folders(&self, folder: &str) -> Result<Vec<String>, CheckpointError> {
+        self.there()?;
+        let folder = self.root.join(folder);
+        let names = match self.files.list(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.map_err(|error| io("read", &folder, &error))?,
+        };
+        let is_folder = |name: &String| {
+            let about = self.files.about(&folder.join(name));
+            about.is_ok_and(|about| about == About::Folder)
+        };
+        Ok(names.into_iter().filter(is_folder).collect())
+    }
+
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, CheckpointError> {
         self.there()?;
         let path = self.root.join(path);
@@ -211,7 +225,7 @@ fn unfinished(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn copy(files: &dyn FileLayer, from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn copy(files: &dyn FileLayer, from: &Path, to: &Path) -> io::Result<()> {
     remove(files, to)?;
     let copied = files.create(to)?;
     pieces(files, from, |piece| copied.append(piece))?;

@@ -26,11 +26,12 @@
 //! One process at a time writes the checkpoints of a store: the one that the assignment says. Any number may read. A reader
 //! whose checkpoint is pruned meanwhile takes a newer one.
 
+mod archive;
 mod checkpointer;
 mod choice;
 mod error;
-mod local;
-mod manifest;
+pub(crate) mod local;
+pub(crate) mod manifest;
 mod object;
 mod object_error;
 mod place;
@@ -45,6 +46,7 @@ mod sums;
 mod tests;
 mod upload;
 
+pub use archive::Archive;
 pub use checkpointer::{CHECKPOINTS_FOLDER, Checkpointer, Saving};
 pub use choice::{Choice, Found, Objects, choose};
 pub use error::{CheckpointError, Right};

@@ -300,6 +300,23 @@ impl<S: ObjectStore + MultipartStore> Place for ObjectPlace<S> {
             .collect())
     }
 
+    async fn folders(&self, folder: &str) -> Result<Vec<String>, CheckpointError> {
+        let at = match folder {
+            "" => self.prefix.clone(),
+            folder => self.at(folder),
+        };
+        let found = self
+            .tried(Right::List, &at, || {
+                self.store.list_with_delimiter(Some(&at)).boxed()
+            })
+            .await?;
+        Ok(found
+            .common_prefixes
+            .iter()
+            .filter_map(|prefix| Some(prefix.filename()?.to_owned()))
+            .collect())
+    }
+
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, CheckpointError> {
         let got = self.piece(&self.at(path), None).await?;
         Ok(got.map(|(_, content)| content))

@@ -97,6 +97,9 @@ pub(crate) trait Place: fmt::Debug + Send + Sync {
     /// Names and sizes of what lies in a folder; nothing if there is no such folder.
     async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, CheckpointError>;
 
+    /// Names of the folders in a folder, of which the empty one is the place itself; nothing if there is no such folder.
+    async fn folders(&self, folder: &str) -> Result<Vec<String>, CheckpointError>;
+
     /// The content of a small object; `None` if it is not there.
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, CheckpointError>;
 

@@ -6,6 +6,7 @@ mod folder;
 mod killed;
 mod objects;
 mod power;
+mod pulled;
 mod rules;
 mod together;
 
@@ -233,6 +234,10 @@ impl fmt::Debug for Hooked {
 impl Place for Hooked {
     async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, CheckpointError> {
         self.inner.list(folder).await
+    }
+
+    async fn folders(&self, folder: &str) -> Result<Vec<String>, CheckpointError> {
+        self.inner.folders(folder).await
     }
 
     async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, CheckpointError> {
