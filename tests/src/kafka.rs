@@ -328,7 +328,7 @@ impl Kafka {
         let producer: ThreadedProducer<Deliveries> =
             config.create_with_context(Deliveries::default())?;
         let began = Instant::now();
-        let mut lifeline = Lifeline::new(&self.bootstrap);
+        let lifeline = Lifeline::new(&self.bootstrap);
         let mut written = 0_u64;
         for record in records {
             lifeline.hold(producer.client(), Instant::now());

@@ -92,6 +92,13 @@ impl PartitionReader {
         })
     }
 
+    /// The client, for a call that the broker answers.
+    fn asking(&self) -> &BaseConsumer<Context> {
+        let consumer = &self.shared.consumer;
+        self.lifeline.hold(consumer.client(), Instant::now());
+        consumer
+    }
+
     fn doing(&self, what: &'static str, after: Duration) -> Doing<'_> {
         Doing {
             what,
@@ -255,8 +262,7 @@ impl PartitionReader {
     /// # Errors
     /// If the client does not obey in time.
     pub fn seek(&mut self, to: Offset, timeout: Duration) -> Result<(), KafkaError> {
-        self.shared
-            .consumer
+        self.asking()
             .seek(
                 self.topic.as_str(),
                 self.partition.get(),
@@ -320,7 +326,7 @@ impl PartitionReader {
         if let Some(mut element) = list.find_partition(self.topic.as_str(), self.partition.get()) {
             element.set_metadata(committed.receipt.to_string());
         }
-        ffi::commit(&self.shared.consumer, &list, timeout)
+        ffi::commit(self.asking(), &list, timeout)
             .map_err(|code| self.explained(&doing, doing.code(code, "offset commit")))?;
         self.shared.consumer.context().settled();
         Ok(())
@@ -337,7 +343,7 @@ impl PartitionReader {
             bootstrap: &self.bootstrap,
             after: timeout,
         };
-        let client = self.shared.consumer.client();
+        let client = self.asking().client();
         let count = partition_count(client, &doing, &self.topic, timeout)
             .map_err(|error| self.explained(&doing, error))?;
         self.shared.consumer.context().settled();
@@ -357,8 +363,7 @@ impl PartitionReader {
         };
         let list = one(&self.topic, self.partition, None).map_err(|error| doing.failed(&error))?;
         let answer = self
-            .shared
-            .consumer
+            .asking()
             .committed_offsets(list, timeout)
             .map_err(|error| self.explained(&doing, doing.failed(&error)))?;
         match answer.find_partition(self.topic.as_str(), self.partition.get()) {

@@ -6,42 +6,71 @@
 //! restart of the broker is enough.
 
 use std::ffi::CString;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
 
+use crate::client::lock;
 use crate::ffi;
 
-/// How often it is looked, and how long a client has after it was told. The client keeps each telling in a list of its own, so
-/// an outage must not add to it without end.
+/// How often it is looked, and how long a client has to find a broker before it is told.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// How long it has at most, once it was told in vain: the client keeps each telling in a list of its own, so a long outage must
+/// not add to it too often.
+const LONGEST: Duration = Duration::from_secs(30);
 
-/// Belongs to one client; whoever serves that calls [`Lifeline::hold`] again and again.
+/// Belongs to one client. Whoever calls that calls [`Lifeline::hold`] before: a client that is called again and again, and only
+/// to commit offsets, loses sight like one that reads.
 #[derive(Debug)]
 pub struct Lifeline {
     bootstrap: CString,
-    looked: Option<Instant>,
-    sight: Sight,
+    watch: Mutex<Watch>,
 }
 
-/// Whether the client knows of a broker.
+/// When the client is looked at next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Watch {
+    /// It was not looked at.
+    #[default]
+    Begun,
+    /// It knows brokers, whether they answer or not, and tries them by itself; or it is new and asks its bootstrap servers.
+    Trusted { due: Instant },
+    /// It was told.
+    Told { due: Instant, pause: Duration },
+}
+
+/// What there is to do for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sight {
-    /// It asks its bootstrap servers for the first time, and goes on with that by itself.
-    NotYet,
-    /// It knows brokers, whether they answer or not, and tries them by itself.
-    Brokers,
-    /// It knew some and knows none.
-    Lost,
+enum Duty {
+    Nothing,
+    Tell,
+    TellAgain,
 }
 
-impl Sight {
-    fn after(self, knows_brokers: bool) -> Self {
+impl Watch {
+    fn is_due(self, now: Instant) -> bool {
+        match self {
+            Self::Begun => true,
+            Self::Trusted { due } | Self::Told { due, .. } => now >= due,
+        }
+    }
+
+    fn after(self, knows_brokers: bool, now: Instant) -> (Self, Duty) {
+        let trusted = Self::Trusted {
+            due: now + INTERVAL,
+        };
+        let told = |pause| Self::Told {
+            due: now + pause,
+            pause,
+        };
         match (self, knows_brokers) {
-            (_, true) => Self::Brokers,
-            (Self::NotYet, false) => Self::NotYet,
-            (Self::Brokers | Self::Lost, false) => Self::Lost,
+            (_, true) | (Self::Begun, false) => (trusted, Duty::Nothing),
+            // A new one as well: whether it has lost sight before the second look or has not got it cannot be told apart, and
+            // servers that it has are left as they are.
+            (Self::Trusted { .. }, false) => (told(INTERVAL), Duty::Tell),
+            (Self::Told { pause, .. }, false) => (told((pause * 2).min(LONGEST)), Duty::TellAgain),
         }
     }
 }
@@ -53,49 +82,87 @@ impl Lifeline {
         Self {
             // The client has taken the same text, so there is no NUL in it.
             bootstrap: CString::new(bootstrap).unwrap_or_default(),
-            looked: None,
-            sight: Sight::NotYet,
+            watch: Mutex::default(),
         }
     }
 
-    /// Looks after the client, at most every five seconds once it knows brokers. Never waits.
-    pub fn hold<C: ClientContext>(&mut self, client: &Client<C>, now: Instant) {
-        let early = self
-            .looked
-            .is_some_and(|last| now.saturating_duration_since(last) < INTERVAL);
-        if early && self.sight != Sight::NotYet {
+    /// Looks after the client, at most every five seconds. Never waits.
+    pub fn hold<C: ClientContext>(&self, client: &Client<C>, now: Instant) {
+        let mut watch = lock(&self.watch);
+        if !watch.is_due(now) {
             return;
         }
-        self.looked = Some(now);
-        self.sight = self.sight.after(ffi::knows_brokers(client));
-        if self.sight == Sight::Lost {
-            let servers = ffi::add_brokers(client, &self.bootstrap);
-            tracing::warn!(
-                bootstrap = %self.bootstrap.to_string_lossy(),
-                servers,
-                "the Kafka client was told that the cluster has no brokers; it asks the bootstrap servers again"
-            );
+        let (after, duty) = watch.after(ffi::knows_brokers(client), now);
+        *watch = after;
+        match duty {
+            Duty::Nothing => {}
+            Duty::Tell => {
+                ffi::add_brokers(client, &self.bootstrap);
+                tracing::warn!(
+                    bootstrap = %self.bootstrap.to_string_lossy(),
+                    "a Kafka client knows no broker of the cluster; it asks the bootstrap servers again"
+                );
+            }
+            Duty::TellAgain => {
+                ffi::add_brokers(client, &self.bootstrap);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Sight::{self, Brokers, Lost, NotYet};
-    use rstest::rstest;
+    use super::*;
 
-    #[rstest]
-    #[case(NotYet, false, NotYet)]
-    #[case(NotYet, true, Brokers)]
-    #[case(Brokers, true, Brokers)]
-    #[case(Brokers, false, Lost)]
-    #[case(Lost, false, Lost)]
-    #[case(Lost, true, Brokers)]
-    fn sight_is_lost_only_by_who_had_it(
-        #[case] before: Sight,
-        #[case] knows_brokers: bool,
-        #[case] after: Sight,
-    ) {
-        assert_eq!(before.after(knows_brokers), after);
+    fn looks(knows_brokers: &[bool]) -> Vec<(Duty, u64)> {
+        let mut now = Instant::now();
+        let mut watch = Watch::default();
+        let looks = knows_brokers.iter().map(|knows| {
+            let began = now;
+            while !watch.is_due(now) {
+                now += Duration::from_secs(1);
+            }
+            let (after, duty) = watch.after(*knows, now);
+            watch = after;
+            (duty, (now - began).as_secs())
+        });
+        looks.collect()
+    }
+
+    #[test]
+    fn who_knows_brokers_is_told_nothing() {
+        assert_eq!(
+            looks(&[true, true, true]),
+            [(Duty::Nothing, 0), (Duty::Nothing, 5), (Duty::Nothing, 5)]
+        );
+    }
+
+    #[test]
+    fn a_new_client_has_five_seconds() {
+        assert_eq!(
+            looks(&[false, true, true]),
+            [(Duty::Nothing, 0), (Duty::Nothing, 5), (Duty::Nothing, 5)]
+        );
+        assert_eq!(
+            looks(&[false, false]),
+            [(Duty::Nothing, 0), (Duty::Tell, 5)]
+        );
+    }
+
+    #[test]
+    fn who_lost_sight_is_told_at_the_next_look_and_then_ever_less_often() {
+        assert_eq!(
+            looks(&[true, false, false, false, false, false, true, false]),
+            [
+                (Duty::Nothing, 0),
+                (Duty::Tell, 5),
+                (Duty::TellAgain, 5),
+                (Duty::TellAgain, 10),
+                (Duty::TellAgain, 20),
+                (Duty::TellAgain, 30),
+                (Duty::Nothing, 30),
+                (Duty::Tell, 5),
+            ]
+        );
     }
 }

@@ -169,7 +169,7 @@ impl OutputProducer {
         let stop = Arc::new(AtomicBool::new(false));
         let poller = {
             let (producer, stop) = (Arc::clone(&producer), Arc::clone(&stop));
-            let mut lifeline = Lifeline::new(settings.bootstrap_servers());
+            let lifeline = Lifeline::new(settings.bootstrap_servers());
             // Failures are served while the task thread waits for room or for a flush; without
             // this thread both would wait forever.
             std::thread::Builder::new()

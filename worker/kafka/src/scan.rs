@@ -16,6 +16,7 @@ use crate::client::{AFTERWARDS, Context, serve};
 use crate::consume::one;
 use crate::error::{Doing, KafkaError, Resource};
 use crate::ffi::Borrowed;
+use crate::lifeline::Lifeline;
 use crate::settings::{KafkaSettings, QueueBudget};
 
 /// A record that a scan came by.
@@ -67,6 +68,7 @@ pub struct TopicScan {
     topic: TopicName,
     open: BTreeMap<Partition, Rest>,
     done: u64,
+    lifeline: Lifeline,
 }
 
 impl fmt::Debug for TopicScan {
@@ -122,6 +124,7 @@ impl TopicScan {
             topic: topic.clone(),
             open,
             done: 0,
+            lifeline: Lifeline::new(settings.bootstrap_servers()),
         })
     }
 
@@ -161,10 +164,12 @@ impl TopicScan {
         let deadline = Instant::now() + wait;
         let mut heard = false;
         while !self.open.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let left = deadline.saturating_duration_since(now);
             if left.is_zero() {
                 break;
             }
+            self.lifeline.hold(self.consumer.client(), now);
             let ended = match self.consumer.poll(left) {
                 None => continue,
                 Some(Ok(message)) => {

@@ -5,7 +5,6 @@ mod rights;
 mod topics;
 
 use std::fmt;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
@@ -23,7 +22,7 @@ pub(crate) use rights::listed;
 pub use rights::{MissingRight, NeededRights, Right};
 pub use topics::{CreateOutcome, NewTopic, TopicLayout, TopicPresence};
 
-use crate::client::{AFTERWARDS, Context, LinkHealth, lock, serve};
+use crate::client::{AFTERWARDS, Context, LinkHealth, serve};
 use crate::error::{Doing, KafkaError, Resource, bounds};
 use crate::lifeline::Lifeline;
 use crate::settings::KafkaSettings;
@@ -45,7 +44,7 @@ pub struct Admin {
     // topic it asks about.
     reader: BaseConsumer<Context>,
     requests: AdminClient<Context>,
-    lifelines: Mutex<Lifelines>,
+    lifelines: Lifelines,
 }
 
 /// Those of the two clients.
@@ -83,10 +82,10 @@ impl Admin {
             requests: config
                 .create_with_context(Context::default())
                 .map_err(|error| doing.failed(&error))?,
-            lifelines: Mutex::new(Lifelines {
+            lifelines: Lifelines {
                 reader: Lifeline::new(settings.bootstrap_servers()),
                 requests: Lifeline::new(settings.bootstrap_servers()),
-            }),
+            },
         })
     }
 
@@ -98,9 +97,8 @@ impl Admin {
         after: Duration,
     ) -> Doing<'a> {
         let now = Instant::now();
-        let mut lifelines = lock(&self.lifelines);
-        lifelines.reader.hold(self.reader.client(), now);
-        lifelines.requests.hold(self.requests.inner(), now);
+        self.lifelines.reader.hold(self.reader.client(), now);
+        self.lifelines.requests.hold(self.requests.inner(), now);
         Doing {
             what,
             resource,

@@ -1,6 +1,6 @@
 //! What a client knows of the cluster, and telling it more.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
@@ -13,8 +13,9 @@ pub(crate) fn knows_brokers<C: ClientContext>(client: &Client<C>) -> bool {
     controller >= 0
 }
 
-/// Adds bootstrap servers and returns how many of them the client takes; those that it has are left as they are.
-pub(crate) fn add_brokers<C: ClientContext>(client: &Client<C>, servers: &CStr) -> c_int {
+/// Adds bootstrap servers; those that the client has are left as they are.
+pub(crate) fn add_brokers<C: ClientContext>(client: &Client<C>, servers: &CStr) {
+    // The count that comes back tells nothing: servers that the client had are in it.
     // SAFETY: the client is live, the text NUL-terminated; it is copied.
-    unsafe { sys::rd_kafka_brokers_add(client.native_ptr(), servers.as_ptr()) }
+    unsafe { sys::rd_kafka_brokers_add(client.native_ptr(), servers.as_ptr()) };
 }

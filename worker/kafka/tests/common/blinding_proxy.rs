@@ -12,6 +12,10 @@ use std::thread;
 const METADATA: i16 = 3;
 /// From this version on its answer has compact arrays and texts.
 const COMPACT: i16 = 9;
+/// Key of Kafka's request for a group's coordinator, to which a client makes a connection of its own.
+const FIND_COORDINATOR: i16 = 10;
+/// Up to this version its answer ends with the coordinator's port.
+const PORT_LAST: i16 = 2;
 
 #[derive(Default)]
 struct Shared {
@@ -71,12 +75,11 @@ fn carry(client: &TcpStream, broker: &TcpStream, own: u16, shared: &Arc<Shared>)
     let noted = Arc::clone(&asked);
     thread::spawn(move || {
         while let Some(frame) = frame(&mut from) {
-            if i16_at(&frame, 0) == METADATA {
-                noted
-                    .lock()
-                    .unwrap()
-                    .insert(i32_at(&frame, 4), i16_at(&frame, 2));
-            }
+            let (key, version) = (i16_at(&frame, 0), i16_at(&frame, 2));
+            noted
+                .lock()
+                .unwrap()
+                .insert(i32_at(&frame, 4), (key, version));
             if write(&mut to, &frame).is_none() {
                 break;
             }
@@ -87,12 +90,19 @@ fn carry(client: &TcpStream, broker: &TcpStream, own: u16, shared: &Arc<Shared>)
     let shared = Arc::clone(shared);
     thread::spawn(move || {
         while let Some(mut frame) = frame(&mut from) {
-            let version = asked.lock().unwrap().remove(&i32_at(&frame, 0));
-            if let Some(version) = version {
-                assert!(version >= COMPACT, "metadata of version {version}");
-                let blind = shared.blind.load(Ordering::SeqCst);
-                frame = rewritten(&frame, own, blind);
-                shared.blinded.fetch_add(u32::from(blind), Ordering::SeqCst);
+            match asked.lock().unwrap().remove(&i32_at(&frame, 0)) {
+                Some((METADATA, version)) => {
+                    assert!(version >= COMPACT, "metadata of version {version}");
+                    let blind = shared.blind.load(Ordering::SeqCst);
+                    frame = rewritten(&frame, own, blind);
+                    shared.blinded.fetch_add(u32::from(blind), Ordering::SeqCst);
+                }
+                Some((FIND_COORDINATOR, version)) => {
+                    assert!(version <= PORT_LAST, "coordinator of version {version}");
+                    let port = frame.len() - 4;
+                    frame[port..].copy_from_slice(&i32::from(own).to_be_bytes());
+                }
+                Some(_) | None => {}
             }
             if write(&mut to, &frame).is_none() {
                 break;
