@@ -218,7 +218,7 @@ tool() {
     consume) class=org.apache.kafka.tools.consumer.ConsoleConsumer ;;
     produce) class=org.apache.kafka.tools.ConsoleProducer ;;
     txn) class=org.apache.kafka.tools.TransactionsCommand ;;
-    dump) class=kafka.tools.DumpLogSegments ;;
+    dump) class=org.apache.kafka.tools.DumpLogSegments ;;
     *) die "tool ${1:-}: topics groups configs acls offsets consume produce txn dump" ;;
   esac
   shift
