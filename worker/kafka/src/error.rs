@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode as Code};
 use thiserror::Error;
 use turbine_keygroups::Partition;
-use turbine_protocol::{Category, Fault, LogBounds, Offset, TopicName};
+use turbine_protocol::{Category, Fault, GroupId, LogBounds, Offset, TopicName};
 
 use crate::admin::{MissingRight, listed};
 
@@ -134,6 +134,20 @@ pub enum KafkaError {
         /// For how long.
         after: Duration,
     },
+    /// A transaction that has not ended decides about a group's offset.
+    #[error(
+        "the offset of group `{group}` for topic `{topic}` waits for the end of a transaction, for {after:?} so far. The broker \
+         ends one that was left open, within a minute; if this stays for longer, the broker has lost its end: \
+         `kafka-transactions.sh find-hanging` names it, and docs/delivery.md says what ending it by hand means"
+    )]
+    OffsetPending {
+        /// The group.
+        group: GroupId,
+        /// The topic that it reads.
+        topic: TopicName,
+        /// For how long it was waited.
+        after: Duration,
+    },
     /// Somebody else uses the transactional id.
     #[error(
         "transactional id `{id}` was taken over by another producer ({detail}): a newer worker runs this task, or another \
@@ -204,6 +218,13 @@ pub enum KafkaError {
 }
 
 impl KafkaError {
+    /// Who takes the transactional id over may get past this: it looks like this where a dead life of the task left a transaction
+    /// open, and where a broker is down as well nothing tells the two apart.
+    #[must_use]
+    pub fn ends_by_take_over(&self) -> bool {
+        self.is_without_answer() || matches!(self, Self::OffsetPending { .. })
+    }
+
     /// Nobody answered in time. Which of the two it is called depends on whether any connection was refused meanwhile, not on
     /// whether the one that was asked would have answered.
     #[must_use]
@@ -225,6 +246,7 @@ impl Fault for KafkaError {
             | Self::OffsetOutOfRange { .. }
             | Self::NotAcknowledged { .. }
             | Self::TimedOut { .. }
+            | Self::OffsetPending { .. }
             | Self::Fenced { .. }
             | Self::TransactionTimedOut { .. }
             | Self::TransactionTimeoutRefused { .. }
@@ -252,6 +274,7 @@ impl Fault for KafkaError {
             Self::RecordInvalid { .. } => "RecordInvalid",
             Self::NotAcknowledged { .. } => "OutputNotAcknowledged",
             Self::TimedOut { .. } => "KafkaTimedOut",
+            Self::OffsetPending { .. } => "GroupOffsetPending",
             Self::Fenced { .. } => "Fenced",
             Self::TransactionTimedOut { .. } => "TransactionTimedOut",
             Self::TransactionTimeoutRefused { .. } => "TransactionTimeoutRefused",
@@ -273,6 +296,7 @@ impl Fault for KafkaError {
             | Self::CountNotSeen { .. }
             | Self::NotAcknowledged { .. }
             | Self::TimedOut { .. }
+            | Self::OffsetPending { .. }
             | Self::TransactionTimedOut { .. }
             | Self::TransactionTimeoutRefused { .. }
             | Self::Senseless { .. }

@@ -194,6 +194,50 @@ fn a_groups_offsets_go_with_the_group() {
 
 #[test]
 #[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn an_offset_that_waits_for_a_transaction_is_told_from_a_broker_that_does_not_answer() {
+    with_bed(|bed, admin| {
+        let input = bed.topic("pending", 1);
+        let group = bed.group("s");
+        let (app, subscription) = (bed.run.parse().unwrap(), "s".parse().unwrap());
+        let transactions = Transactions::of(
+            TransactionalId::of(&app, &subscription, partition(0)),
+            group.clone(),
+            input.clone(),
+            partition(0),
+        );
+        let producer = transactions
+            .producer(&bed.settings, common::budget())
+            .unwrap();
+        transactions.take_over(&producer, WAIT).unwrap();
+        transactions.begin(&producer).unwrap();
+        transactions
+            .send_offset(&producer, &common::receipt(), WAIT)
+            .unwrap();
+
+        let shortly = Duration::from_secs(2);
+        let error = admin
+            .committed_at(&group, &input, partition(0), shortly)
+            .unwrap_err();
+        assert!(
+            matches!(error, KafkaError::OffsetPending { .. }),
+            "{error:?}"
+        );
+        assert!(error.ends_by_take_over());
+
+        assert_eq!(
+            transactions.commit(&producer, WAIT),
+            CommitOutcome::Committed
+        );
+        let committed = admin
+            .committed_at(&group, &input, partition(0), WAIT)
+            .unwrap()
+            .unwrap();
+        assert_eq!(committed.offset, common::receipt().offset);
+    });
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
 fn every_address_of_a_cluster_gives_its_id() {
     with_bed(|_, admin| {
         let id = admin.cluster_id(WAIT).unwrap();

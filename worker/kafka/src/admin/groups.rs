@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::executor::block_on;
+use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::topic_partition_list::{TopicPartitionList, TopicPartitionListElem};
@@ -22,6 +23,9 @@ pub struct CommittedOffset {
     /// What was committed with it; a receipt, if we did it.
     pub metadata: String,
 }
+
+/// How long offsets are asked for that no transaction can hold back, to learn whether one does.
+const WITHOUT_WAITING: Duration = Duration::from_secs(3);
 
 /// What became of an order to delete something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +61,8 @@ impl Admin {
     /// committed. Waits for pending transactions that would change them.
     ///
     /// # Errors
-    /// If the broker does not answer, or not for every partition.
+    /// If the broker does not answer, or not for every partition; [`KafkaError::OffsetPending`] if it would, were it not for a
+    /// transaction.
     pub fn committed(
         &self,
         group: &GroupId,
@@ -74,7 +79,7 @@ impl Admin {
     /// The same for one partition. Pending transactions of others are not waited for.
     ///
     /// # Errors
-    /// If the broker does not answer.
+    /// As [`Admin::committed`].
     pub fn committed_at(
         &self,
         group: &GroupId,
@@ -94,19 +99,27 @@ impl Admin {
         timeout: Duration,
     ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
         let doing = self.doing("read offsets of", Resource::Group(group.as_str()), timeout);
-        let consumer: BaseConsumer<Context> = self
-            .settings
-            .group(group.as_str())
-            .create_with_context(Context::default())
-            .map_err(|error| doing.failed(&error))?;
         let mut list = TopicPartitionList::new();
         for partition in partitions {
             list.add_partition(topic.as_str(), partition.get());
         }
-        let answer = consumer.committed_offsets(list, timeout).map_err(|error| {
-            serve(&consumer, AFTERWARDS);
-            consumer.context().explain(&doing, doing.failed(&error))
-        })?;
+        let settled = self.settings.group(group.as_str());
+        let answer = match self.offsets(&doing, &settled, list.clone(), timeout) {
+            Err(error) if error.is_without_answer() => {
+                let mut as_they_are = settled;
+                as_they_are.set("isolation.level", "read_uncommitted");
+                let shortly = timeout.min(WITHOUT_WAITING);
+                match self.offsets(&doing, &as_they_are, list, shortly) {
+                    Ok(_) => Err(KafkaError::OffsetPending {
+                        group: group.clone(),
+                        topic: topic.clone(),
+                        after: timeout,
+                    }),
+                    Err(_) => Err(error),
+                }
+            }
+            answer => answer,
+        }?;
         partitions
             .iter()
             .map(
@@ -116,6 +129,23 @@ impl Admin {
                 },
             )
             .collect()
+    }
+
+    /// Asks by a client of its own: of a group, and of whether pending transactions are waited for, there is one in each.
+    fn offsets(
+        &self,
+        doing: &Doing<'_>,
+        settings: &ClientConfig,
+        list: TopicPartitionList,
+        timeout: Duration,
+    ) -> Result<TopicPartitionList, KafkaError> {
+        let consumer: BaseConsumer<Context> = settings
+            .create_with_context(Context::default())
+            .map_err(|error| doing.failed(&error))?;
+        consumer.committed_offsets(list, timeout).map_err(|error| {
+            serve(&consumer, AFTERWARDS);
+            consumer.context().explain(doing, doing.failed(&error))
+        })
     }
 
     /// Deletes a group with its offsets.

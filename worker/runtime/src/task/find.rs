@@ -143,9 +143,8 @@ pub(super) fn find_state(
                 | StartDecision::Resume { .. }
                 | StartDecision::Fresh { .. } => {}
             },
-            // What a dead life of ours left pending is ended by taking over. Where a broker is down as well, this looks like
-            // nobody to be reached; waiting for an answer would be waiting for the transaction's time-out.
-            Err(TaskError::Kafka(error)) if error.is_without_answer() => check_volume(setup)?,
+            // Waiting for an answer would be waiting for the transaction's time-out.
+            Err(TaskError::Kafka(error)) if error.ends_by_take_over() => check_volume(setup)?,
             Err(error) => return Err(error),
         }
     }
@@ -309,9 +308,8 @@ fn may_be_restored(setup: &TaskSetup, topic: &TopicName) -> Result<bool, TaskErr
             | StartDecision::Replay(_)
             | StartDecision::Accept(_) => Ok(true),
         },
-        // What a dead life of ours left pending is ended by taking over.
         Err(TaskError::Kafka(error))
-            if error.is_without_answer() && setup.guarantee() == Guarantee::ExactlyOnce =>
+            if error.ends_by_take_over() && setup.guarantee() == Guarantee::ExactlyOnce =>
         {
             check_volume(setup).map(|()| true)
         }
