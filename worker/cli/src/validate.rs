@@ -3,10 +3,29 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use turbine_crds::app::TurbineApp;
 use turbine_crds::rules;
+use turbine_kafka::check_properties;
+use turbine_protocol::client_properties::{denial, property_refusal};
 
 use crate::Verdict;
 use crate::documents::{self, Content};
+
+/// What the API server's rules do not take, and what the Kafka client would not.
+fn mistakes_of(app: &TurbineApp) -> Vec<String> {
+    let mut mistakes: Vec<String> = rules::validate(app)
+        .err()
+        .into_iter()
+        .flatten()
+        .map(|error| error.to_string())
+        .collect();
+    // what is refused by name is among the rules
+    let unknown = (app.spec.kafka.properties.iter())
+        .flat_map(check_properties)
+        .filter(|refusal| denial(&refusal.name).is_none());
+    mistakes.extend(unknown.map(|refusal| property_refusal(&refusal.name, &refusal.reason)));
+    mistakes
+}
 
 pub(crate) fn run(files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::Good;
@@ -28,12 +47,7 @@ pub(crate) fn run(files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<Ver
                     continue;
                 }
                 Content::Unreadable(mistakes) => mistakes,
-                Content::App(app) => rules::validate(&app)
-                    .err()
-                    .into_iter()
-                    .flatten()
-                    .map(|error| error.to_string())
-                    .collect(),
+                Content::App(app) => mistakes_of(&app),
             };
             apps += 1;
             if mistakes.is_empty() {

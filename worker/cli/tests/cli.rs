@@ -56,6 +56,22 @@ fn every_mistake_is_printed_at_once_with_its_field() {
     ");
 }
 
+#[test]
+fn properties_that_the_kafka_client_would_not_take_are_told_beside_those_that_are_refused() {
+    let app = quickstart().replace(
+        "    bootstrapServers: kafka:9092\n",
+        "    bootstrapServers: kafka:9092\n    properties: {no.such: x, linger.ms: soon, acks: \"1\", client.id: mine}\n",
+    );
+    let output = cli(&["validate", "-"], &app);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stdout(&output);
+    for name in ["no.such", "linger.ms", "acks"] {
+        let about = format!("kafka.properties `{name}` is refused");
+        assert_eq!(told.matches(&about).count(), 1, "{told}");
+    }
+    assert!(!told.contains("client.id"), "{told}");
+}
+
 /// Valid counts and their neighbours, by trial division.
 #[test]
 fn every_partition_count_is_judged_by_validate_as_by_the_api_server() {

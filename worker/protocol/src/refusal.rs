@@ -124,7 +124,7 @@ pub enum StartRefusal {
     #[error(
         "store and broker disagree on commit {number} (store: {store} at {store_offset}, \
          broker: {receipt} at {receipt_offset}): two lives of this task have run; bring back the \
-         volume that belongs to the receipt, or delete the group's offsets to trust the store"
+         volume that belongs to the receipt, or go on `processingGuarantee: atLeastOnce` from this store"
     )]
     OtherHistory {
         /// The commit both name.

@@ -174,8 +174,11 @@ fn resume(
     let exactly_once = inputs.guarantee == Guarantee::ExactlyOnce;
     let undecided = store.prepared.as_deref();
     let counts = undecided.filter(|prepared| match broker {
-        Committed::Receipt(_, receipt) => {
-            receipt.store_epoch == store.identity.store_epoch && receipt.number == prepared.number
+        Committed::Receipt(offset, receipt) => {
+            let is_this = receipt.checksum == prepared.checksum && *offset == prepared.position;
+            receipt.store_epoch == store.identity.store_epoch
+                && receipt.number == prepared.number
+                && (exactly_once || is_this)
         }
         Committed::Nothing | Committed::Offset(_) => false,
     });
@@ -209,6 +212,14 @@ fn resume(
     if let Committed::Receipt(offset, receipt) = broker
         && receipt.store_epoch == store.identity.store_epoch
     {
+        let older = OlderStore {
+            number: store.number,
+            position: store.position,
+            committed: CommittedReceipt {
+                offset: *offset,
+                receipt: *receipt,
+            },
+        };
         if receipt.number > store.number {
             if store.number == EntryNumber::ZERO {
                 return Err(StartRefusal::StateMissing {
@@ -216,14 +227,6 @@ fn resume(
                     offset: *offset,
                 });
             }
-            let older = OlderStore {
-                number: store.number,
-                position: store.position,
-                committed: CommittedReceipt {
-                    offset: *offset,
-                    receipt: *receipt,
-                },
-            };
             if exactly_once {
                 return recover(inputs, older, store.history);
             }
@@ -253,12 +256,21 @@ fn resume(
         if receipt.number == store.number
             && (receipt.checksum != store.checksum || *offset != store.position)
         {
-            return Err(StartRefusal::OtherHistory {
-                number: store.number,
-                store: store.checksum,
-                store_offset: store.position,
-                receipt: receipt.checksum,
-                receipt_offset: *offset,
+            if exactly_once {
+                return Err(StartRefusal::OtherHistory {
+                    number: store.number,
+                    store: store.checksum,
+                    store_offset: store.position,
+                    receipt: receipt.checksum,
+                    receipt_offset: *offset,
+                });
+            }
+            if *offset > store.position {
+                within_bound(inputs.recovery, &older)?;
+            }
+            notice = Some(Notice::OtherHistory {
+                store: store.position,
+                receipt: *offset,
             });
         }
     }

@@ -269,15 +269,70 @@ fn an_older_copy_of_the_store_goes_on_from_its_own_position_and_says_so() {
 #[rstest]
 #[case::other_checksum(Receipt { checksum: EntryChecksum(99), ..receipt(OURS, 1, 5) }, 200)]
 #[case::other_offset(receipt(OURS, 1, 5), 201)]
-fn two_histories_with_one_number_are_told_apart(#[case] receipt: Receipt, #[case] offset: i64) {
-    let inputs = StartInputs {
+fn two_histories_with_one_number_stop_exactly_once_and_at_least_once_the_store_counts(
+    #[case] receipt: Receipt,
+    #[case] offset: i64,
+) {
+    let inputs = |guarantee| StartInputs {
         store: store(5, 200),
         broker: committed(offset, receipt),
+        guarantee,
         ..first_start()
     };
     assert!(matches!(
-        refusal(&inputs),
+        refusal(&inputs(Guarantee::ExactlyOnce)),
         StartRefusal::OtherHistory { .. }
+    ));
+    assert_eq!(
+        decide(&inputs(Guarantee::AtLeastOnce)),
+        StartDecision::Resume {
+            offset: at(200),
+            prepared: PreparedFate::None,
+            notice: Some(Notice::OtherHistory {
+                store: at(200),
+                receipt: at(offset),
+            }),
+            gap: None,
+        }
+    );
+}
+
+#[test]
+fn the_bound_holds_where_another_history_reaches_further() {
+    let inputs = |offset| StartInputs {
+        store: store(5, 200),
+        broker: committed(offset, receipt(OURS, 1, 5)),
+        recovery: Recovery {
+            halt_if_gap_exceeds: Some(50),
+            ..STOP
+        },
+        ..first_start()
+    };
+    assert!(matches!(decide(&inputs(250)), StartDecision::Resume { .. }));
+    assert_eq!(refusal(&inputs(251)).reason(), "GapExceedsBound");
+}
+
+/// The receipt is that of another life, so nothing says that what is prepared was written.
+#[test]
+fn at_least_once_a_prepared_entry_counts_only_by_its_own_receipt() {
+    let inputs = StartInputs {
+        store: prepared(5, 200, 220),
+        broker: committed(
+            220,
+            Receipt {
+                checksum: EntryChecksum(99),
+                ..receipt(OURS, 1, 6)
+            },
+        ),
+        ..first_start()
+    };
+    assert!(matches!(
+        decide(&inputs),
+        StartDecision::Resume {
+            prepared: PreparedFate::Cancel,
+            notice: Some(Notice::OlderStore { .. }),
+            ..
+        }
     ));
 }
 

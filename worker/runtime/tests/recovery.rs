@@ -13,12 +13,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{
-    Bed, MINUTE, Running, app, borrowed, copy, events, eventually, last_results, ledger, metric,
-    recent, state, ticking, until_through,
+    Bed, MINUTE, Running, WAIT, app, borrowed, copy, events, eventually, last_results, ledger,
+    metric, recent, state, ticking, until_through,
 };
 use rstest::rstest;
 use serde_json::{Value, json};
 use turbine_crds::control::TaskState;
+use turbine_kafka::{Admin, KafkaSettings, PartitionReader, QueueBudget};
+use turbine_protocol::{CommittedReceipt, EntryChecksum, GroupId, Receipt};
 use turbine_runtime::worker::{Drained, WorkerConfig};
 use turbine_state::checkpoint::{CheckpointSettings, Checkpointer};
 
@@ -131,6 +133,53 @@ fn an_older_checkpoint_reads_again_what_it_lacks_and_results_are_right() {
     let running = bed.start_with(checkpoints_elsewhere(&bed));
     running.until_caught_up(2_000);
     finish(&bed, running, &events, &events[3_000..]);
+}
+
+/// As where an older copy of the volume went on, and its worker died before the offset of its next entry was taken.
+#[rstest]
+#[case::and_reaches_further(10)]
+#[case::and_reaches_less_far(-10)]
+fn at_least_once_the_store_counts_where_a_receipt_of_its_number_is_of_another_entry(
+    #[case] by: i64,
+) {
+    let bed = Bed::new(1);
+    let events = events(recent(), 3_000);
+    bed.produce_events(&borrowed(&events[..2_000]));
+    let running = bed.start(&often(), ticking());
+    running.until_caught_up(2_000);
+    assert_eq!(running.stop(), Drained::Whole);
+
+    let settings = KafkaSettings::plaintext(bed.broker.bootstrap_servers()).unwrap();
+    let group = GroupId::of(&"a".parse().unwrap(), &"s".parse().unwrap());
+    let (topic, partition) = ("in".parse().unwrap(), 0.try_into().unwrap());
+    let committed = Admin::open(&settings)
+        .unwrap()
+        .committed_at(&group, &topic, partition, WAIT)
+        .unwrap()
+        .unwrap();
+    let ours: Receipt = committed.metadata.parse().unwrap();
+    let other = CommittedReceipt {
+        offset: (committed.offset.get() + by).try_into().unwrap(),
+        receipt: Receipt {
+            checksum: EntryChecksum(!ours.checksum.0),
+            ..ours
+        },
+    };
+    let budget = QueueBudget::divided(32 << 20, 4);
+    PartitionReader::open(
+        &settings,
+        &group,
+        &topic,
+        partition,
+        committed.offset,
+        budget,
+    )
+    .unwrap()
+    .commit(&other, WAIT)
+    .unwrap();
+
+    let running = bed.start(&often(), ticking());
+    finish(&bed, running, &events, &events[2_000..]);
 }
 
 #[test]

@@ -29,6 +29,14 @@ pub enum Notice {
         /// Where the receipt stands.
         receipt: Offset,
     },
+    /// Store and receipt have the same number and another content: an older copy of the volume has gone on, and a crash fell
+    /// between its entry and the receipt. The store counts; results between the two offsets are written a second time.
+    OtherHistory {
+        /// Where the store stands.
+        store: Offset,
+        /// Where the receipt stands.
+        receipt: Offset,
+    },
     /// Somebody set the group's offset, and the store stands elsewhere. The store counts: the next commit overwrites it.
     OffsetOverwritten {
         /// Where the store stands.

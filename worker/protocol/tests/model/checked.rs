@@ -356,8 +356,10 @@ impl Scope {
                 "StoreBehindReceipt" if self.recovery[slot] != OnCrashRecovery::Stop => {
                     world.overtaken(slot) && (node.has_run || world.of_another_history(slot))
                 }
+                // At least once the store counts, whatever the receipt says.
                 "StoreBehindReceipt" | "ReceiptBehindStore" | "OtherHistory" => {
-                    world.overtaken(slot) || world.harm == Some(Harm::OffsetMoved)
+                    self.guarantee == Guarantee::ExactlyOnce
+                        && (world.overtaken(slot) || world.harm == Some(Harm::OffsetMoved))
                 }
                 _ => false,
             }

@@ -24,6 +24,11 @@ use crate::task::{LINK_PATIENCE, Life, StopSignal, TaskError, receipt_of, stored
 const FLUSH_SLICE: Duration = Duration::from_secs(1);
 /// Wait before an offset commit is tried again.
 const OFFSET_RETRY: Duration = Duration::from_millis(500);
+/// How often an offset that does not move is committed anew: the broker forgets offsets of groups
+/// without members after 7 days.
+pub(crate) const RENEW_RECEIPT: Duration = Duration::from_hours(24);
+/// Wait before that is tried again.
+const RENEW_AGAIN: Duration = Duration::from_mins(1);
 
 /// The last save.
 #[derive(Debug, Clone, Copy)]
@@ -258,10 +263,15 @@ impl Life<'_> {
         }
         match self.reader.commit(&last, self.setup.limits.broker_wait) {
             Ok(()) => self.offset_committed = self.setup.clock.monotonic(),
-            Err(error) => tracing::warn!(
-                task = %self.cell.task(), %error, category = %error.category(),
-                "the group's offset could not be renewed; the state's own offset counts"
-            ),
+            Err(error) => {
+                tracing::warn!(
+                    task = %self.cell.task(), %error, category = %error.category(),
+                    "the group's offset could not be renewed; the state's own offset counts"
+                );
+                let now = self.setup.clock.monotonic();
+                let early = RENEW_RECEIPT.saturating_sub(RENEW_AGAIN);
+                self.offset_committed = now.saturating_sub(early);
+            }
         }
         Ok(())
     }

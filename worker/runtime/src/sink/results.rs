@@ -68,6 +68,7 @@ impl Life<'_> {
             return Ok(0);
         };
         let table = encoder.table(rows)?;
+        let mut written = table.rows() as u64;
         let mut row = 0;
         while row < table.rows() {
             self.results.clear();
@@ -77,6 +78,7 @@ impl Life<'_> {
             }
             let rejected = self.producer.produce(&self.output, &self.results)?;
             let count = rejected.len() as u64;
+            written -= count;
             if let Some(first) = rejected.into_iter().next() {
                 // A result has no record that could be dead-lettered, so only `skip` goes on.
                 if self.setup.subscription.on_error != OnError::Skip {
@@ -91,7 +93,7 @@ impl Life<'_> {
                     .count_bad(phase, BadRecordAction::Dropped, count);
             }
         }
-        Ok(table.rows() as u64)
+        Ok(written)
     }
 }
 

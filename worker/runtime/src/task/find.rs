@@ -208,6 +208,18 @@ pub(super) fn find_state(
                     store.branch()?;
                     branched = true;
                 }
+                Some(Notice::OtherHistory {
+                    store: position,
+                    receipt,
+                }) => {
+                    tracing::warn!(
+                        task = %cell.task(), store = %position, %receipt,
+                        "the last commit of the store has the number of another one: an older copy of the volume has gone on; \
+                         the store counts, and results between the two are written a second time"
+                    );
+                    store.branch()?;
+                    branched = true;
+                }
                 Some(Notice::OffsetOverwritten {
                     store: position,
                     group,

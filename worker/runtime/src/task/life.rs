@@ -19,7 +19,7 @@ use super::rates::Rates;
 use super::recover::{Recovered, Recovery};
 use super::setup::TaskSetup;
 use super::stop::StopSignal;
-use crate::commit::{Checkpoints, Saved};
+use crate::commit::{Checkpoints, RENEW_RECEIPT, Saved};
 use crate::control::metrics::TaskMetrics;
 use crate::control::status::{Step, TaskCell};
 use crate::decode::JsonDecoder;
@@ -31,10 +31,6 @@ pub(crate) const LINK_PATIENCE: Duration = Duration::from_secs(10);
 /// The client tries again at least this often while a connection is lost, and reports each failure:
 /// older trouble is over.
 const LINK_SILENCE: Duration = Duration::from_secs(15);
-
-/// How often an offset that does not move is committed anew: the broker forgets offsets of groups
-/// without members after 7 days.
-const RENEW_RECEIPT: Duration = Duration::from_hours(24);
 
 /// Bytes of a record before one was seen.
 const USUAL_RECORD: usize = 1 << 10;
