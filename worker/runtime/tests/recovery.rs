@@ -58,9 +58,10 @@ fn until_checkpointed(running: &Running) {
 fn finish(bed: &Bed, running: Running, all: &[(String, i64, i64)], rest: &[(String, i64, i64)]) {
     let last = all.iter().map(|(_, _, ts)| *ts).max().unwrap();
     bed.produce_events(&borrowed(rest));
-    for user in 0..64 {
-        bed.produce_events(&[(&*format!("end-{user}"), 0, last + 5 * MINUTE)]);
-    }
+    let end: Vec<_> = (0..64)
+        .map(|user| (format!("end-{user}"), 0, last + 5 * MINUTE))
+        .collect();
+    bed.produce_events(&borrowed(&end));
     let expected = ledger(all);
     eventually("all windows came out", || {
         let mut found = last_results(&bed.results());
