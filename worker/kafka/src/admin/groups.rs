@@ -56,6 +56,22 @@ pub(crate) fn committed_of(
     }
 }
 
+/// Asks by a client of its own: of a group, and of whether pending transactions are waited for, there is one in each.
+fn ask_for(
+    doing: &Doing<'_>,
+    settings: &ClientConfig,
+    list: TopicPartitionList,
+    timeout: Duration,
+) -> Result<TopicPartitionList, KafkaError> {
+    let consumer: BaseConsumer<Context> = settings
+        .create_with_context(Context::default())
+        .map_err(|error| doing.failed(&error))?;
+    consumer.committed_offsets(list, timeout).map_err(|error| {
+        serve(&consumer, AFTERWARDS);
+        consumer.context().explain(doing, doing.failed(&error))
+    })
+}
+
 impl Admin {
     /// A group's offsets for every partition of a topic, by partition; `None` where nothing is
     /// committed. Waits for pending transactions that would change them.
@@ -104,12 +120,12 @@ impl Admin {
             list.add_partition(topic.as_str(), partition.get());
         }
         let settled = self.settings.group(group.as_str());
-        let answer = match self.offsets(&doing, &settled, list.clone(), timeout) {
+        let answer = match ask_for(&doing, &settled, list.clone(), timeout) {
             Err(error) if error.is_without_answer() => {
                 let mut as_they_are = settled;
                 as_they_are.set("isolation.level", "read_uncommitted");
                 let shortly = timeout.min(WITHOUT_WAITING);
-                match self.offsets(&doing, &as_they_are, list, shortly) {
+                match ask_for(&doing, &as_they_are, list, shortly) {
                     Ok(_) => Err(KafkaError::OffsetPending {
                         group: group.clone(),
                         topic: topic.clone(),
@@ -129,23 +145,6 @@ impl Admin {
                 },
             )
             .collect()
-    }
-
-    /// Asks by a client of its own: of a group, and of whether pending transactions are waited for, there is one in each.
-    fn offsets(
-        &self,
-        doing: &Doing<'_>,
-        settings: &ClientConfig,
-        list: TopicPartitionList,
-        timeout: Duration,
-    ) -> Result<TopicPartitionList, KafkaError> {
-        let consumer: BaseConsumer<Context> = settings
-            .create_with_context(Context::default())
-            .map_err(|error| doing.failed(&error))?;
-        consumer.committed_offsets(list, timeout).map_err(|error| {
-            serve(&consumer, AFTERWARDS);
-            consumer.context().explain(doing, doing.failed(&error))
-        })
     }
 
     /// Deletes a group with its offsets.
