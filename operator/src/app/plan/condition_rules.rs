@@ -152,6 +152,8 @@ pub(super) fn degraded(
         (MISPLACED.to_owned(), message)
     } else if let Some(message) = transaction_open(standing) {
         ("TransactionOpen".to_owned(), message)
+    } else if let Some(message) = checkpoints_failing(standing) {
+        ("CheckpointsFailing".to_owned(), message)
     } else if let Some(message) = state_incomplete(standing) {
         ("StateIncomplete".to_owned(), message)
     } else if !standing.growing.is_empty() {
@@ -188,6 +190,18 @@ fn transaction_open(standing: &Standing) -> Option<String> {
             "an open transaction of another producer in the input hides what lies behind it; tasks wait until it is committed \
              or aborted: {}. `kafka-transactions.sh describe-producers` and `find-hanging` say whose it is",
             waiting.join(", ")
+        )
+    })
+}
+
+/// Results stay right, and a volume that is lost meanwhile takes with it what no checkpoint has.
+fn checkpoints_failing(standing: &Standing) -> Option<String> {
+    let failing = &standing.workers.as_ref()?.uncheckpointed;
+    (!failing.is_empty()).then(|| {
+        format!(
+            "the last try at a checkpoint failed for {}; they run on, and try again. `checkpoint.error` in the worker's /status \
+             and its log say why",
+            failing.join(", ")
         )
     })
 }

@@ -75,6 +75,8 @@ pub(crate) struct Workers {
     pub incomplete: Vec<String>,
     /// Tasks that an open transaction in their input holds up, with the offset and since when.
     pub blocked: Vec<String>,
+    /// Tasks whose last try at a checkpoint did not end well.
+    pub uncheckpointed: Vec<String>,
     pub version: Option<String>,
 }
 
@@ -128,6 +130,7 @@ pub(crate) fn look(
     workers.placement = placement(document, &reports);
     workers.incomplete = incomplete(&reports);
     workers.blocked = blocked(&reports);
+    workers.uncheckpointed = uncheckpointed(&reports);
     workers
 }
 
@@ -157,6 +160,18 @@ fn blocked(reports: &BTreeMap<&str, &WorkerStatus>) -> Vec<String> {
         ))
     });
     told.collect()
+}
+
+/// Without the words of the fault, which differ from one try to the next.
+fn uncheckpointed(reports: &BTreeMap<&str, &WorkerStatus>) -> Vec<String> {
+    let tasks = reports.values().flat_map(|report| &report.tasks);
+    let failing = tasks.filter(|task| {
+        let checkpoint = task.checkpoint.as_ref();
+        checkpoint.is_some_and(|checkpoint| checkpoint.error.is_some())
+    });
+    failing
+        .map(|task| format!("{}/{}", task.subscription, task.partition))
+        .collect()
 }
 
 fn placement(

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::control::{MissingRecords, OpenTransaction};
+use turbine_crds::control::{MissingRecords, OpenTransaction, TaskCheckpoint};
 use turbine_crds::status::{Phase, TopicRole};
 
 use super::world::{Memories, NAMESPACE};
@@ -480,6 +480,35 @@ async fn state_that_lacks_records_degrades_the_app_and_stops_nothing() {
         "{message}"
     );
     assert!(world.is_ready("a"));
+}
+
+#[tokio::test]
+async fn checkpoints_that_fail_degrade_the_app_in_words_that_stay_and_stop_nothing() {
+    let world = running().await;
+    let fails = |error: Option<&str>| {
+        world.with(|state| {
+            let tasks = &mut state.workers.get_mut("a-0").unwrap().tasks;
+            tasks[0].checkpoint = Some(TaskCheckpoint {
+                last: None,
+                error: error.map(str::to_owned),
+            });
+        });
+    };
+    fails(Some("the bucket says no, request 1"));
+    world.settle("a").await;
+    let (is, reason, message) = world.condition("a", "Degraded");
+    assert_eq!(
+        (is.as_str(), reason.as_str()),
+        ("True", "CheckpointsFailing")
+    );
+    assert!(world.is_ready("a"));
+
+    fails(Some("the bucket says no, request 2"));
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "Degraded").2, message);
+    fails(None);
+    world.settle("a").await;
+    assert_eq!(world.condition("a", "Degraded").0, "False");
 }
 
 /// The tasks run, nothing is asked of the workers, and the input's producer is to be looked for.
