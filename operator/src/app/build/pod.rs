@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
     EnvVarSource, HTTPGetAction, KeyToPath, ObjectFieldSelector, PodSecurityContext, PodSpec,
@@ -23,8 +25,10 @@ const USER: i64 = 65_532;
 
 /// Grace beyond what the worker's last commit may take: closing stores and the way of the signal.
 const DRAIN_SECONDS: u64 = 30;
-/// A commit waits for the outputs' acknowledgements at most this long (the producers' delivery timeout).
+/// A commit waits for the outputs' acknowledgements at most this long (the producers' delivery timeout), if the app says nothing else.
 const DELIVERY_SECONDS: u64 = 120;
+/// However long the app lets a record be tried, 0 for ever: a node must be drained some time.
+const LONGEST_DELIVERY_SECONDS: u64 = 900;
 
 /// Template of the worker pods, with the user's overrides merged in.
 pub(super) fn template(of: &Blueprint<'_>) -> Result<Value, BuildError> {
@@ -60,7 +64,19 @@ fn grace_seconds(of: &Blueprint<'_>) -> u64 {
         .map(|subscription| subscription.commit_interval_ms)
         .max()
         .unwrap_or(0);
-    DRAIN_SECONDS + DELIVERY_SECONDS + commit_ms.div_ceil(1_000)
+    let delivery = delivery_seconds(&of.app.compiled().kafka.properties);
+    DRAIN_SECONDS + delivery + commit_ms.div_ceil(1_000)
+}
+
+fn delivery_seconds(properties: &BTreeMap<String, String>) -> u64 {
+    let set = ["message.timeout.ms", "delivery.timeout.ms"]
+        .iter()
+        .find_map(|name| properties.get(*name)?.trim().parse::<u64>().ok());
+    match set {
+        None => DELIVERY_SECONDS,
+        Some(0) => LONGEST_DELIVERY_SECONDS,
+        Some(ms) => ms.div_ceil(1_000).min(LONGEST_DELIVERY_SECONDS),
+    }
 }
 
 /// What the worker's tasks may take of the grace: the rest is for closing stores. Of a short one that a user has set, a third.
@@ -274,5 +290,30 @@ fn checkpoint_secret(name: &str) -> Volume {
             sources: Some(sources),
         }),
         ..Volume::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::not_set(None, 120)]
+    #[case::begun_seconds_count(Some(("message.timeout.ms", "90500")), 91)]
+    #[case::its_other_name(Some(("delivery.timeout.ms", "300000")), 300)]
+    #[case::for_ever(Some(("message.timeout.ms", "0")), 900)]
+    #[case::longer_than_any_node_waits(Some(("message.timeout.ms", "2147483647")), 900)]
+    #[case::of_something_else(Some(("socket.timeout.ms", "10")), 120)]
+    fn a_stop_leaves_as_much_time_as_a_record_may_be_tried(
+        #[case] set: Option<(&str, &str)>,
+        #[case] seconds: u64,
+    ) {
+        let properties = set
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect();
+        assert_eq!(delivery_seconds(&properties), seconds);
     }
 }
