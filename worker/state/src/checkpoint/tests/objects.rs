@@ -1,9 +1,11 @@
 //! Checkpoints in an object store, here one in memory that fails as asked.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use backon::ExponentialBuilder;
+use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::multipart::{MultipartStore, PartId};
@@ -19,12 +21,17 @@ use super::super::object::ObjectPlace;
 use super::super::object_error::judged;
 use super::*;
 
-/// Fails every request but each `every`th.
+/// Fails every request but each `every`th of its kind and place: counted over all, one of several at a time might fail each time.
 #[derive(Debug)]
 struct Flaky {
     inner: InMemory,
+    moods: Arc<Moods>,
+}
+
+#[derive(Debug)]
+struct Moods {
     every: usize,
-    asked: AtomicUsize,
+    asked: Mutex<HashMap<String, usize>>,
 }
 
 impl fmt::Display for Flaky {
@@ -33,9 +40,11 @@ impl fmt::Display for Flaky {
     }
 }
 
-impl Flaky {
-    fn ask(&self) -> Result<()> {
-        let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+impl Moods {
+    fn ask(&self, what: String) -> Result<()> {
+        let mut counts = self.asked.lock().unwrap();
+        let asked = counts.entry(what).or_default();
+        *asked += 1;
         if asked.is_multiple_of(self.every) {
             return Ok(());
         }
@@ -49,7 +58,7 @@ impl Flaky {
 #[async_trait]
 impl MultipartStore for Flaky {
     async fn create_multipart(&self, path: &ObjectPath) -> Result<MultipartId> {
-        self.ask()?;
+        self.moods.ask(format!("begin {path}"))?;
         self.inner.create_multipart(path).await
     }
 
@@ -60,7 +69,7 @@ impl MultipartStore for Flaky {
         part: usize,
         data: PutPayload,
     ) -> Result<PartId> {
-        self.ask()?;
+        self.moods.ask(format!("part {part} of {path}"))?;
         self.inner.put_part(path, id, part, data).await
     }
 
@@ -70,12 +79,12 @@ impl MultipartStore for Flaky {
         id: &MultipartId,
         parts: Vec<PartId>,
     ) -> Result<PutResult> {
-        self.ask()?;
+        self.moods.ask(format!("end {path}"))?;
         self.inner.complete_multipart(path, id, parts).await
     }
 
     async fn abort_multipart(&self, path: &ObjectPath, id: &MultipartId) -> Result<()> {
-        self.ask()?;
+        self.moods.ask(format!("abort {path}"))?;
         self.inner.abort_multipart(path, id).await
     }
 }
@@ -88,7 +97,7 @@ impl ObjectStore for Flaky {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        self.ask()?;
+        self.moods.ask(format!("put {at}"))?;
         self.inner.put_opts(at, payload, options).await
     }
 
@@ -101,7 +110,7 @@ impl ObjectStore for Flaky {
     }
 
     async fn get_opts(&self, at: &ObjectPath, options: GetOptions) -> Result<GetResult> {
-        self.ask()?;
+        self.moods.ask(format!("get {at}"))?;
         self.inner.get_opts(at, options).await
     }
 
@@ -109,14 +118,17 @@ impl ObjectStore for Flaky {
         &self,
         at: BoxStream<'static, Result<ObjectPath>>,
     ) -> BoxStream<'static, Result<ObjectPath>> {
-        if let Err(error) = self.ask() {
-            return Box::pin(futures::stream::iter([Err(error)]));
-        }
-        self.inner.delete_stream(at)
+        let moods = Arc::clone(&self.moods);
+        let asked = at.map(move |path| {
+            let path = path?;
+            moods.ask(format!("delete {path}"))?;
+            Ok(path)
+        });
+        self.inner.delete_stream(asked.boxed())
     }
 
     fn list(&self, prefix: Option<&ObjectPath>) -> BoxStream<'static, Result<ObjectMeta>> {
-        if let Err(error) = self.ask() {
+        if let Err(error) = self.moods.ask(format!("list {prefix:?}")) {
             return Box::pin(futures::stream::iter([Err(error)]));
         }
         self.inner.list(prefix)
@@ -139,8 +151,10 @@ impl ObjectStore for Flaky {
 fn place(every: usize, tries: usize) -> Arc<dyn Place> {
     let store = Flaky {
         inner: InMemory::new(),
-        every,
-        asked: AtomicUsize::new(0),
+        moods: Arc::new(Moods {
+            every,
+            asked: Mutex::default(),
+        }),
     };
     let retries = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(1))
