@@ -5,6 +5,8 @@
 #[path = "store/checkpoints.rs"]
 mod checkpoints;
 mod common;
+#[path = "store/rescale.rs"]
+mod rescale;
 #[path = "store/untouched.rs"]
 mod untouched;
 

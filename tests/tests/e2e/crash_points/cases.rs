@@ -82,7 +82,7 @@ fn way(point: FaultPoint, guarantee: Guarantee) -> Option<Way> {
         P::InCompaction => (None, (1, 8)),
         P::DiskFull => (None, (4, 40)),
         P::TornWrite => (None, (4, 40)),
-        // No worker comes there.
+        // No worker comes there: stores are moved by a tool, while the app is stopped.
         P::InPull | P::InCut | P::BeforeMovedStore | P::AfterMovedStore => return None,
     };
     let before = before.map(|(point, pass)| Fault { point, pass });

@@ -14,11 +14,13 @@ mod copy;
 mod get;
 mod inspect;
 mod pane;
+mod rescale;
 mod scan;
 mod verify;
 mod volume;
 
 use copy::CheckpointOption;
+use rescale::RescaleArgs;
 use volume::Stores;
 
 #[derive(Debug, Subcommand)]
@@ -100,6 +102,32 @@ Examples:
   turbine-cli store scan --state state --subscription per-tenant --partition 3 --checkpoint 17
   turbine-cli store scan --state state --subscription per-tenant --partition 3 --prefix 4f4001 -o json")]
     Scan(ScanArgs),
+    /// Make the stores of a stopped app for a larger partition count
+    ///
+    /// The old state is read and left as it is. Each new store is made of the files of the old ones: on one volume by links,
+    /// without copying, if it draws from one old store; what draws from several is written once. Then every key of the new
+    /// stores is read back: it must lie with the partition that owns it, and each key group must have as many keys, with the
+    /// same checksum, as before. Rows without a key stay with the partition of the same number. The topic is not touched.
+    ///
+    /// No worker starts on such stores yet: records that lie in the old partitions are still to be read for them, and a worker
+    /// refuses a store of which it does not know how. See docs/rescale-offline.md.
+    ///
+    /// With --state of a worker's folder its stores are taken, which must be stopped in order, and checkpoints only of
+    /// partitions that have no store; --out becomes such a folder. With checkpoints in a folder or bucket the newest of each
+    /// partition that has all its files is taken, and --out gets checkpoints. Addresses, region and credentials of a bucket
+    /// come from the environment, as for other tools (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`).
+    ///
+    /// A run that was broken off is taken up by the same command: what is whole stays. --from may be any count, --to must be a
+    /// divisor of 960 and larger.
+    ///
+    /// The exit code is 0, or 2 if it is refused or fails; then --out holds no state that a worker would take.
+    #[command(after_help = "\
+Examples:
+  turbine-cli store rescale --from 12 --to 24 --state /var/lib/turbine --out /var/lib/turbine-24 --dry-run
+  turbine-cli store rescale --from 12 --to 24 --state /var/lib/turbine --out /var/lib/turbine-24
+  turbine-cli store rescale --from 4 --to 6 --state pod-0 --state pod-1 --out new --subscription per-tenant
+  turbine-cli store rescale --from 7 --to 8 --state s3://state/prod/fraud --out s3://state/rescaled/fraud --work /scratch")]
+    Rescale(RescaleArgs),
 }
 
 #[derive(Debug, Args)]
@@ -178,5 +206,6 @@ pub(crate) fn run(
         StoreVerb::Verify(arguments) => verify::run(&arguments, out),
         StoreVerb::Get(arguments) => get::run(&arguments, out, err),
         StoreVerb::Scan(arguments) => scan::run(&arguments, out, err),
+        StoreVerb::Rescale(arguments) => rescale::run(&arguments, out, err),
     }
 }
