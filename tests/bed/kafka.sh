@@ -124,10 +124,14 @@ format() {
 }
 
 start_broker() {
+  local pid
   [ -z "$(broker_pid "$1")" ] || return 0
   [ ! -e "$dir/broker$1/broker.log" ] || mv "$dir/broker$1/broker.log" "$dir/broker$1/broker.log.1"
   setsid java "${java_flags[@]}" -cp "$classpath" kafka.Kafka "$dir/broker$1/server.properties" >"$dir/broker$1/broker.log" 2>&1 </dev/null &
-  echo $! >"$dir/broker$1/pid"
+  pid=$!
+  echo "$pid" >"$dir/broker$1/pid"
+  # until the child has become setsid and java, nobody knows it for a broker, and who waits would take it for dead
+  while kill -0 "$pid" 2>/dev/null && [ -z "$(broker_pid "$1")" ]; do sleep 0.05; done
 }
 
 answers() { open_port 127.0.0.1 "$(port "$1")" || [ -z "$(broker_pid "$1")" ]; }
