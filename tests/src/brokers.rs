@@ -162,10 +162,15 @@ impl Cut {
             .split(',')
             .filter_map(|address| address.rsplit_once(':').map(|(_, port)| port))
             .collect();
+        // What is left to send on a connection that was closed during the cut belongs to no process any more, and the kernel
+        // would deliver it: its port is remembered.
         let rules = format!(
-            "table inet {TABLE} {{ chain out {{ type filter hook output priority 0; policy accept; \
-             meta skgid {GROUP} tcp dport {{ {} }} drop; }}; }}",
-            ports.join(", ")
+            "table inet {TABLE} {{ \
+             set cut {{ type inet_service; flags dynamic; size 65535; }}; \
+             chain out {{ type filter hook output priority 0; policy accept; \
+             meta skgid {GROUP} tcp dport {{ {brokers} }} add @cut {{ tcp sport }} drop; \
+             tcp dport {{ {brokers} }} tcp sport @cut drop; }}; }}",
+            brokers = ports.join(", ")
         );
         let file: PathBuf = std::env::temp_dir().join(format!("{TABLE}.{}", std::process::id()));
         fs::write(&file, rules)?;

@@ -158,7 +158,9 @@ async fn a_worker_cut_off_for_longer_than_its_transactions_goes_on_from_its_last
     let offsets = standing_still(&case).await?;
     let what = "the offsets of workers that reach no broker";
     wait::holds(what, OVER.saturating_sub(began.elapsed()), || async {
-        Ok(stable_offsets(&case)? == offsets)
+        let now = stable_offsets(&case)?;
+        ensure!(now == offsets, "{offsets:?} became {now:?}");
+        Ok(true)
     })
     .await?;
     drop(cut);
