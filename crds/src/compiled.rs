@@ -45,6 +45,16 @@ pub struct CompiledApp {
     pub allow_non_divisor_partitions: bool,
 }
 
+impl CompiledApp {
+    /// Whether a subscription is exactly once.
+    #[must_use]
+    pub fn writes_transactions(&self) -> bool {
+        self.subscriptions
+            .iter()
+            .any(|one| one.processing_guarantee == ProcessingGuarantee::ExactlyOnce)
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 fn is_adopt(on_recreate: &OnRecreate) -> bool {
     *on_recreate == OnRecreate::Adopt

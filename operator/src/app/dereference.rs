@@ -214,6 +214,7 @@ async fn access(
     }
     Ok(Ok(KafkaAccess {
         kafka: app.compiled().kafka.clone(),
+        transactions: app.compiled().writes_transactions(),
         secrets,
     }))
 }

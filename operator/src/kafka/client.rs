@@ -80,6 +80,9 @@ impl LiveKafka {
             return Ok(Arc::clone(client));
         }
         let settings = settings(access)?;
+        settings
+            .check_together(access.transactions)
+            .map_err(|error| fault(&error))?;
         let admin = Admin::open(&settings).map_err(|error| fault(&error))?;
         let client = Arc::new(Client {
             admin: Mutex::new(Arc::new(admin)),
@@ -161,6 +164,10 @@ fn fingerprint(access: &KafkaAccess) -> [u8; 32] {
     };
     feed(access.kafka.bootstrap_servers.as_bytes());
     feed(format!("{:?}{:?}", access.kafka.tls, access.kafka.sasl).as_bytes());
+    if !access.kafka.properties.is_empty() {
+        // Whether they go together depends on it.
+        feed(&[u8::from(access.transactions)]);
+    }
     for (name, value) in &access.kafka.properties {
         feed(name.as_bytes());
         feed(value.as_bytes());

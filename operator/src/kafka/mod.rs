@@ -16,6 +16,8 @@ pub use client::LiveKafka;
 #[derive(Clone, PartialEq, Eq)]
 pub struct KafkaAccess {
     pub kafka: CompiledKafka,
+    /// A subscription writes by transactions, so its workers' clients differ.
+    pub transactions: bool,
     pub secrets: Vec<(KafkaSecretFile, Vec<u8>)>,
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use turbine_crds::app::TurbineApp;
 use turbine_crds::rules;
-use turbine_kafka::check_properties;
+use turbine_kafka::{KafkaSettings, check_properties};
 use turbine_protocol::client_properties::{denial, property_refusal};
 
 use crate::Verdict;
@@ -24,7 +24,20 @@ fn mistakes_of(app: &TurbineApp) -> Vec<String> {
         .flat_map(check_properties)
         .filter(|refusal| denial(&refusal.name).is_none());
     mistakes.extend(unknown.map(|refusal| property_refusal(&refusal.name, &refusal.reason)));
+    if mistakes.is_empty() {
+        mistakes.extend(apart(app));
+    }
     mistakes
+}
+
+/// What the client says of properties that it takes one by one and not together.
+fn apart(app: &TurbineApp) -> Option<String> {
+    let transactions = rules::validate(app).ok()?.compiled().writes_transactions();
+    let properties = app.spec.kafka.properties.clone().unwrap_or_default();
+    KafkaSettings::new(&app.spec.kafka.bootstrap_servers, None, None, properties)
+        .and_then(|settings| settings.check_together(transactions))
+        .err()
+        .map(|error| error.to_string())
 }
 
 pub(crate) fn run(files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<Verdict> {

@@ -72,6 +72,30 @@ fn properties_that_the_kafka_client_would_not_take_are_told_beside_those_that_ar
     assert!(!told.contains("client.id"), "{told}");
 }
 
+#[rstest::rstest]
+#[case::longer_than_a_record_is_tried(
+    "linger.ms: \"130000\"",
+    "`message.timeout.ms` must be greater than `linger.ms`"
+)]
+#[case::twice(
+    "reconnect.backoff.ms: \"20000\"",
+    "`reconnect.backoff.max.ms` must be"
+)]
+fn properties_that_the_kafka_client_takes_one_by_one_and_not_together_are_told(
+    #[case] properties: &str,
+    #[case] word: &str,
+) {
+    let app = quickstart().replace(
+        "    bootstrapServers: kafka:9092\n",
+        &format!("    bootstrapServers: kafka:9092\n    properties: {{{properties}}}\n"),
+    );
+    let output = cli(&["validate", "-"], &app);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stdout(&output);
+    assert!(told.contains("do not go together"), "{told}");
+    assert!(told.contains(word), "{told}");
+}
+
 /// Valid counts and their neighbours, by trial division.
 #[test]
 fn every_partition_count_is_judged_by_validate_as_by_the_api_server() {

@@ -70,7 +70,7 @@ impl PartitionReader {
             after: Duration::ZERO,
         };
         let consumer: BaseConsumer<Context> = settings
-            .reader(group, budget)
+            .reader(group.as_str(), budget)
             .create_with_context(Context::default())
             .map_err(|error| doing.failed(&error))?;
         let queue = PartitionQueue::split(&consumer, topic.as_str(), partition.get())

@@ -22,6 +22,7 @@ mod produce;
 mod properties;
 mod scan;
 mod settings;
+mod together;
 mod transaction;
 
 pub use admin::{

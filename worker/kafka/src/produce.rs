@@ -159,7 +159,7 @@ impl OutputProducer {
             after: Duration::ZERO,
         };
         let config = match transactional_id {
-            Some(id) => settings.transactional_producer(budget, id),
+            Some(id) => settings.transactional_producer(budget, id.as_str()),
             None => settings.producer(budget),
         };
         let producer: BaseProducer<Context> = config

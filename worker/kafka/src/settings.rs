@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use turbine_protocol::{GroupId, TransactionalId};
 
 use crate::error::KafkaError;
 use crate::properties::check_properties;
@@ -221,6 +220,10 @@ impl KafkaSettings {
         fitted
     }
 
+    pub(crate) fn has_properties(&self) -> bool {
+        !self.properties.is_empty()
+    }
+
     /// The same cluster, asked through one address only.
     pub(crate) fn through(&self, address: String) -> Self {
         Self {
@@ -330,8 +333,8 @@ impl KafkaSettings {
         config
     }
 
-    pub(crate) fn reader(&self, group: &GroupId, budget: QueueBudget) -> ClientConfig {
-        let mut config = self.reading(group.as_str(), budget);
+    pub(crate) fn reader(&self, group: &str, budget: QueueBudget) -> ClientConfig {
+        let mut config = self.reading(group, budget);
         config.set("auto.offset.reset", "error");
         // Nobody is a member of the group, so nothing depends on how often we poll; the limit
         // would only stop fetching after a long restore.
@@ -367,13 +370,9 @@ impl KafkaSettings {
 pub const TRANSACTION_TIMEOUT_MS: u64 = 60_000;
 
 impl KafkaSettings {
-    pub(crate) fn transactional_producer(
-        &self,
-        budget: QueueBudget,
-        id: &TransactionalId,
-    ) -> ClientConfig {
+    pub(crate) fn transactional_producer(&self, budget: QueueBudget, id: &str) -> ClientConfig {
         let mut config = self.producer(budget);
-        config.set("transactional.id", id.as_str());
+        config.set("transactional.id", id);
         config.set("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS.to_string());
         // No record may be tried for longer than its transaction lives.
         config.remove("delivery.timeout.ms");
