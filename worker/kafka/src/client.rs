@@ -69,6 +69,11 @@ impl Context {
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // Readers and writers get the same properties, and each says of those of the other that they have no effect.
+        if facility == "CONFWARN" {
+            tracing::debug!(target: "librdkafka", facility, "{message}");
+            return;
+        }
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert
