@@ -272,32 +272,34 @@ mod tests {
     fn a_broker_that_goes_away_while_topics_are_made_is_waited_for_by_name() {
         let broker = EmbeddedBroker::start().unwrap();
         let settings = broker.settings().unwrap();
-        let mut waited: Vec<&str> = Vec::new();
+        let (mut made_input, mut went_down, mut came_back) = (false, false, false);
         let counts = Topics::Cluster(&settings)
             .prepare(&laptop(), QUICK, |error, _| {
-                let (reason, words) = (error.reason(), error.to_string());
-                let first = !waited.contains(&reason);
-                waited.push(reason);
-                match reason {
+                let words = error.to_string();
+                match error.reason() {
                     "InputTopicMissing" => {
                         assert!(words.contains("`clicks`"), "{words}");
                         create(&broker, "clicks", 3);
+                        made_input = true;
                     }
-                    "KafkaError" => {
+                    "KafkaError" if !went_down => {
                         assert!(words.contains("could not create"), "{words}");
                         broker.go_down().unwrap();
+                        went_down = true;
                     }
-                    "KafkaUnreachable" | "KafkaTimedOut" if first => {
+                    "KafkaUnreachable" if went_down && !came_back => {
+                        assert!(words.contains(broker.bootstrap_servers()), "{words}");
                         broker.come_back().unwrap();
                         create(&broker, "clicks-per-page", 3);
+                        came_back = true;
                     }
+                    // On a busy machine any question may be cut short, and is asked again.
                     "KafkaUnreachable" | "KafkaTimedOut" => {}
                     _ => panic!("{words}"),
                 }
             })
             .unwrap();
-        assert_eq!(waited[..2], ["InputTopicMissing", "KafkaError"]);
-        assert!(waited.len() > 2, "{waited:?}");
+        assert!(made_input && came_back);
         let expected: RawPartitionCount = 3.try_into().unwrap();
         assert_eq!(counts, BTreeMap::from([("pages".to_owned(), expected)]));
     }
