@@ -33,7 +33,35 @@ pub struct WorkerStatus {
     /// Layout epoch that the worker runs; none before its first assignment.
     pub epoch: Option<i64>,
     pub draining: bool,
+    /// The volume with the state; none if it cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeRoom>,
     pub tasks: Vec<TaskStatus>,
+}
+
+/// How much room a volume has.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeRoom {
+    /// Bytes that the worker may still write.
+    pub free_bytes: u64,
+    /// Bytes of the whole file system.
+    pub size_bytes: u64,
+}
+
+impl VolumeRoom {
+    /// What is enough on any volume: some times the journal's bound and what a store writes anew at once.
+    const ENOUGH: u64 = 8 << 30;
+    /// Nobody has to tell less from less.
+    const LEAST: u64 = 1 << 20;
+
+    /// If the volume is almost full, a power of two of bytes below which its free room is, at least a mebibyte: the same
+    /// while the room changes a little. A volume is almost full while less than a tenth of it and less than 8 GiB are free.
+    #[must_use]
+    pub fn almost_full_below(self) -> Option<u64> {
+        let low = self.free_bytes < self.size_bytes / 10 && self.free_bytes < Self::ENOUGH;
+        low.then(|| (self.free_bytes + 1).next_power_of_two().max(Self::LEAST))
+    }
 }
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
@@ -237,4 +265,45 @@ pub struct ForeignKey {
     pub key: Option<String>,
     pub belongs_to: i32,
     pub panes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const MI: u64 = 1 << 20;
+    const GI: u64 = 1 << 30;
+
+    #[rstest]
+    #[case::empty(10 * GI, 10 * GI, None)]
+    #[case::a_tenth(GI, 10 * GI, None)]
+    #[case::below_a_tenth(GI - 1, 10 * GI, Some(GI))]
+    #[case::half_of_that(512 * MI, 10 * GI, Some(GI))]
+    #[case::below_half_of_that(512 * MI - 1, 10 * GI, Some(512 * MI))]
+    #[case::small(20 * MI, 256 * MI, Some(32 * MI))]
+    #[case::small_with_room(26 * MI, 256 * MI, None)]
+    #[case::large(8 * GI, 1024 * GI, None)]
+    #[case::large_and_below(8 * GI - 1, 1024 * GI, Some(8 * GI))]
+    #[case::full(0, 10 * GI, Some(MI))]
+    #[case::unknown_size(0, 0, None)]
+    fn a_volume_is_almost_full_below_a_tenth_and_8_gib(
+        #[case] free_bytes: u64,
+        #[case] size_bytes: u64,
+        #[case] below: Option<u64>,
+    ) {
+        let room = VolumeRoom {
+            free_bytes,
+            size_bytes,
+        };
+        assert_eq!(room.almost_full_below(), below);
+    }
+
+    #[test]
+    fn a_worker_that_does_not_tell_its_volume_is_understood() {
+        let text = r#"{"pod": "a-0", "version": "1", "appId": "a", "epoch": 1, "draining": false, "tasks": []}"#;
+        let status: WorkerStatus = serde_json::from_str(text).unwrap();
+        assert_eq!(status.volume, None);
+    }
 }

@@ -113,6 +113,7 @@ async fn status(
             .unwrap_or_default(),
         epoch: document.map(|document| document.epoch),
         draining: false,
+        volume: None,
         tasks,
     })
 }

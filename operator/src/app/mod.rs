@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use turbine_crds::app::TurbineApp;
+use turbine_crds::control::VolumeRoom;
 use turbine_crds::status::TurbineAppStatus;
 use turbine_protocol::{Fault, Lineage};
 use uuid::Uuid;
@@ -146,7 +147,8 @@ fn digest<'a>(answers: impl Iterator<Item = &'a crate::workers::WorkerAnswer>) -
                         ])
                     })
                     .collect();
-                serde_json::json!([status.epoch, status.version, status.draining, tasks])
+                let volume = status.volume.and_then(VolumeRoom::almost_full_below);
+                serde_json::json!([status.epoch, status.version, status.draining, volume, tasks])
             }
             WorkerAnswer::Silent(_) => serde_json::Value::Null,
         })

@@ -10,7 +10,7 @@ use thiserror::Error;
 use turbine_crds::assignment::AssignmentDocument;
 use turbine_crds::compiled::{CompiledApp, CompiledSubscription};
 use turbine_crds::control::{
-    ClearPlacement, PlacementReport, TaskPlacement, TaskState, WorkerStatus,
+    ClearPlacement, PlacementReport, TaskPlacement, TaskState, VolumeRoom, WorkerStatus,
 };
 use turbine_kafka::{Admin, KafkaError, KafkaSettings};
 use turbine_keygroups::RawPartitionCount;
@@ -312,8 +312,8 @@ impl Worker {
             .filter(|task| task.status.state == TaskState::Halted)
             .count();
         self.metrics.set_halted(halted);
-        if let Some(free) = self.config.volume.free_bytes() {
-            self.metrics.set_volume_free(free);
+        if let Some(room) = self.config.volume.room() {
+            self.metrics.set_volume(room);
         }
         self.metrics.text()
     }
@@ -377,6 +377,10 @@ impl Worker {
             app_id: self.app_id.to_string(),
             epoch: self.epoch(),
             draining: self.draining(),
+            volume: self.config.volume.room().map(|room| VolumeRoom {
+                free_bytes: room.free,
+                size_bytes: room.size,
+            }),
             tasks: self.views().into_iter().map(|task| task.status).collect(),
         }
     }

@@ -107,7 +107,14 @@ fn a_task_waits_for_room_on_its_volume_and_goes_on_by_itself() {
         assert!(committed() < Some(12_000), "{:?}", committed());
     }
 
+    let almost_full = || {
+        let room = running.worker.status().volume.unwrap();
+        room.almost_full_below().is_some()
+    };
+    assert!(almost_full());
+
     ballast.let_go();
+    assert!(!almost_full());
     running.until_caught_up(12_000);
     bed.produce_events(&[("end", 0, t0 + 10 * MINUTE)]);
     running.until("the last record is committed", |tasks| {

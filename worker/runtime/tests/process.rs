@@ -8,6 +8,10 @@
 )]
 
 mod common;
+#[path = "process/local.rs"]
+mod local;
+#[path = "process/volume.rs"]
+mod volume;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;

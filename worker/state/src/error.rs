@@ -185,15 +185,16 @@ const NO_SPACE: &str = "No space left on device";
 fn full(path: &Path) -> StateError {
     StateError::Full {
         path: path.to_owned(),
-        free: free_bytes(path).unwrap_or(0),
+        free: free_and_size(path).map_or(0, |(free, _)| free),
     }
 }
 
-/// Bytes of the volume under `path` that this user may still fill.
-pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+/// Bytes of the volume under `path` that this user may still fill, and of all of it.
+pub(crate) fn free_and_size(path: &Path) -> Option<(u64, u64)> {
     let existing = path.ancestors().find(|path| path.exists())?;
     let stat = rustix::fs::statvfs(existing).ok()?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Some((bytes(stat.f_bavail), bytes(stat.f_blocks)))
 }
 
 pub(crate) fn io(what: &'static str, path: &Path, error: &std::io::Error) -> StateError {

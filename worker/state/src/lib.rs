@@ -24,4 +24,4 @@ pub use reader::{StoreReader, VolumeReader};
 pub use restored::RestoredStore;
 pub use store::TaskStore;
 pub use task_state::{GiveRows, Progress, Show, StateSizes, TakeRow, TaskState, Visit};
-pub use volume::{FoundStore, MARKER_FILE, StateVolume};
+pub use volume::{FoundStore, MARKER_FILE, Room, StateVolume};

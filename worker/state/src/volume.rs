@@ -15,7 +15,7 @@ use turbine_protocol::{
 };
 
 use crate::budget::StateBudget;
-use crate::error::{StateError, free_bytes, io};
+use crate::error::{StateError, free_and_size, io};
 use crate::files::{FileLayer, SystemFiles, make_folders, remove_folder, replace};
 use crate::journal::{Journal, JournalLimits};
 use crate::store::TaskStore;
@@ -32,6 +32,15 @@ pub struct StateVolume {
     pub(crate) budget: StateBudget,
     /// Opened by the first who needs a store: whoever only reads the marker takes no lock.
     journal: Arc<Mutex<Option<Arc<Journal>>>>,
+}
+
+/// How much room a volume has, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// What this user may still write.
+    pub free: u64,
+    /// The whole file system.
+    pub size: u64,
 }
 
 /// What was found in the place of a task's store.
@@ -115,10 +124,16 @@ impl StateVolume {
         &self.root
     }
 
+    /// How much room the volume has now; `None` if it cannot be told.
+    #[must_use]
+    pub fn room(&self) -> Option<Room> {
+        free_and_size(&self.root).map(|(free, size)| Room { free, size })
+    }
+
     /// Bytes that can still be written; `None` if it cannot be told.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
-        free_bytes(&self.root)
+        self.room().map(|room| room.free)
     }
 
     /// What the volume says about itself; `None` if it was never used.

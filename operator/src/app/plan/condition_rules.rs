@@ -5,7 +5,7 @@ use turbine_crds::status::{Phase, TurbineAppStatus};
 use super::goal::Goal;
 use super::placement_rules::{MISPLACED, declared, misplaced};
 use super::verdict::Standing;
-use super::{Known, run};
+use super::{Known, run, volume_rules};
 use crate::app::conditions::{ConditionType, Conditions, Is};
 use crate::words::Trouble;
 
@@ -152,6 +152,8 @@ pub(super) fn degraded(
         (MISPLACED.to_owned(), message)
     } else if let Some(message) = transaction_open(standing) {
         ("TransactionOpen".to_owned(), message)
+    } else if let Some(message) = volume_rules::message(standing) {
+        ("VolumeAlmostFull".to_owned(), message)
     } else if let Some(message) = checkpoints_failing(standing) {
         ("CheckpointsFailing".to_owned(), message)
     } else if let Some(message) = state_incomplete(standing) {

@@ -14,6 +14,7 @@ mod pods;
 mod run;
 mod topics;
 mod verdict;
+mod volume_rules;
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -8,7 +8,7 @@ use turbine_crds::assignment::AssignmentDocument;
 use turbine_crds::control::{MisplacedRecord, TaskState, Verdict, WorkerStatus};
 use turbine_crds::status::{HaltedTask, LayoutStatus, SubscriptionStatus};
 
-use super::{Act, Known};
+use super::{Act, Known, volume_rules};
 use crate::app::names;
 use crate::app::seen::{going, label, name_of, text, time, uid_of};
 use crate::cluster::Kind;
@@ -77,6 +77,8 @@ pub(crate) struct Workers {
     pub blocked: Vec<String>,
     /// Tasks whose last try at a checkpoint did not end well.
     pub uncheckpointed: Vec<String>,
+    /// Pods whose volume is almost full, and how full.
+    pub almost_full: Vec<String>,
     pub version: Option<String>,
 }
 
@@ -131,6 +133,7 @@ pub(crate) fn look(
     workers.incomplete = incomplete(&reports);
     workers.blocked = blocked(&reports);
     workers.uncheckpointed = uncheckpointed(&reports);
+    workers.almost_full = volume_rules::almost_full(&reports);
     workers
 }
 

@@ -6,6 +6,7 @@ mod life;
 mod objects;
 mod placement;
 mod refusals;
+mod volumes;
 mod world;
 
 use serde_json::{Value, json};

@@ -283,6 +283,7 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
         app_id: "a".to_owned(),
         epoch: document.map(|document| document.epoch),
         draining: false,
+        volume: None,
         tasks: tasks
             .filter(|task| task.pod == pod)
             .map(|task| TaskStatus {

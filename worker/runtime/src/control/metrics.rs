@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use turbine_protocol::Task;
+use turbine_state::Room;
 
 type Count = Counter<u64, AtomicU64>;
 pub(crate) type Level = Gauge<i64, AtomicI64>;
@@ -225,6 +226,7 @@ families! {
     running: Family<TaskLabels, Level> = "turbine_worker_running", "1 if the task runs";
     stopped_at: Family<TaskLabels, Level> = "turbine_worker_stopped_at_ms", "When the task last stopped, epoch milliseconds";
     volume_free: Level = "turbine_state_volume_free_bytes", "What can still be written to the volume with the state";
+    volume_size: Level = "turbine_state_volume_size_bytes", "Size of the volume with the state";
     halted: Level = "turbine_halted_workers", "Tasks that stopped by themselves";
     unauthorized: Count = "turbine_api_unauthorized", "Refused calls of the control API";
 }
@@ -245,10 +247,14 @@ impl Metrics {
         self.unauthorized.inc();
     }
 
-    /// What can still be written to the volume with the state.
-    pub fn set_volume_free(&self, bytes: u64) {
-        self.volume_free
-            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    /// How much room the volume with the state has.
+    pub fn set_volume(&self, room: Room) {
+        for (level, bytes) in [
+            (&self.volume_free, room.free),
+            (&self.volume_size, room.size),
+        ] {
+            level.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
     }
 
     /// How many tasks are halted.

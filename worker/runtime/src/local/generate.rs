@@ -11,7 +11,9 @@ use turbine_kafka::{
 };
 use turbine_keygroups::{KeyValue, canonical_key, composite_key};
 use turbine_protocol::names::NameError;
+use turbine_protocol::{Category, Fault};
 
+use super::patience::{Patience, waiting};
 use crate::task::StopSignal;
 
 /// How many different values each text column takes.
@@ -42,18 +44,46 @@ pub enum GeneratorError {
     Kafka(#[from] KafkaError),
 }
 
+impl Fault for GeneratorError {
+    fn category(&self) -> Category {
+        match self {
+            Self::Name(_) => Category::User,
+            Self::Kafka(error) => error.category(),
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "SpecInvalid",
+            Self::Kafka(error) => error.reason(),
+        }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        match self {
+            Self::Name(_) => false,
+            Self::Kafka(error) => error.passes_by_itself(),
+        }
+    }
+}
+
 impl Generator {
-    /// A generator of `per_second` records a second.
+    /// A generator of `per_second` records a second. Waits for a broker that is not ready.
     ///
     /// # Errors
-    /// If the input cannot be written.
+    /// If the input can never be written.
     pub fn open(
         settings: &KafkaSettings,
         subscription: &CompiledSubscription,
         per_second: u32,
     ) -> Result<Self, GeneratorError> {
-        let producer = OutputProducer::open(settings, QueueBudget::divided(QUEUE_BYTES, 1))?;
-        let topic = producer.topic(&subscription.topic.parse()?, Duration::from_secs(15))?;
+        let patience = Patience::default();
+        let open = || {
+            let producer = OutputProducer::open(settings, QueueBudget::divided(QUEUE_BYTES, 1))?;
+            let topic = producer.topic(&subscription.topic.parse()?, patience.answer)?;
+            Ok::<_, GeneratorError>((producer, topic))
+        };
+        let (producer, topic) = patience.persist(open, waiting)?;
         Ok(Self {
             subscription: subscription.clone(),
             producer,

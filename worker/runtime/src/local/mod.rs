@@ -4,11 +4,13 @@
 mod app;
 mod assignment;
 mod generate;
+mod patience;
 mod print;
 mod topics;
 
 pub use app::{AppFileError, load};
 pub use assignment::{LOCAL_POD, LayoutError, next_document};
 pub use generate::Generator;
+pub use patience::{Patience, waiting};
 pub use print::print_results;
-pub use topics::{TopicError, Topics, counts_of_inputs};
+pub use topics::{TopicError, Topics};

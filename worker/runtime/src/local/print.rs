@@ -7,11 +7,11 @@ use turbine_kafka::{
 };
 use turbine_keygroups::Partition;
 use turbine_protocol::names::NameError;
-use turbine_protocol::{AppId, GroupId, SubscriptionName, TopicName};
+use turbine_protocol::{AppId, Category, Fault, GroupId, SubscriptionName, TopicName};
 
+use super::patience::{Patience, waiting};
 use crate::task::StopSignal;
 
-const WAIT: Duration = Duration::from_secs(15);
 const BEAT: Duration = Duration::from_millis(100);
 const QUEUE_BYTES: usize = 32 << 20;
 
@@ -29,8 +29,32 @@ pub enum PrintError {
     Io(#[from] std::io::Error),
 }
 
+impl Fault for PrintError {
+    fn category(&self) -> Category {
+        match self {
+            Self::Name(_) | Self::Io(_) => Category::User,
+            Self::Kafka(error) => error.category(),
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "SpecInvalid",
+            Self::Kafka(error) => error.reason(),
+            Self::Io(_) => "ResultsNotPrinted",
+        }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        match self {
+            Self::Name(_) | Self::Io(_) => false,
+            Self::Kafka(error) => error.passes_by_itself(),
+        }
+    }
+}
+
 /// Writes the value of every new record of the app's outputs as a line, until told to stop.
-/// `ready` is called once nothing that comes from then on will be missed.
+/// `ready` is called once nothing that comes from then on will be missed. Waits for a broker that is not ready before that.
 ///
 /// # Errors
 /// If an output cannot be read or a line cannot be written.
@@ -41,7 +65,8 @@ pub fn print_results(
     out: &mut dyn Write,
     ready: impl FnOnce(),
 ) -> Result<(), PrintError> {
-    let mut readers = open(settings, app)?;
+    let patience = Patience::default();
+    let mut readers = patience.persist(|| open(settings, app, patience.answer), waiting)?;
     ready();
     // Once more after the order, so that the last results are shown as well.
     let mut last = false;
@@ -64,7 +89,11 @@ pub fn print_results(
     Ok(())
 }
 
-fn open(settings: &KafkaSettings, app: &CompiledApp) -> Result<Vec<PartitionReader>, PrintError> {
+fn open(
+    settings: &KafkaSettings,
+    app: &CompiledApp,
+    wait: Duration,
+) -> Result<Vec<PartitionReader>, PrintError> {
     let admin = Admin::open(settings)?;
     let app_id: AppId = app.app_id.parse()?;
     let mut topics: Vec<(TopicName, SubscriptionName)> = Vec::new();
@@ -76,7 +105,7 @@ fn open(settings: &KafkaSettings, app: &CompiledApp) -> Result<Vec<PartitionRead
     }
     let mut readers = Vec::new();
     for (topic, subscription) in &topics {
-        let TopicPresence::Present(layout) = admin.topic(topic, WAIT)? else {
+        let TopicPresence::Present(layout) = admin.topic(topic, wait)? else {
             return Err(KafkaError::TopicMissing {
                 topic: topic.clone(),
             }
@@ -91,7 +120,7 @@ fn open(settings: &KafkaSettings, app: &CompiledApp) -> Result<Vec<PartitionRead
             else {
                 continue;
             };
-            let end = admin.watermarks(topic, partition, WAIT)?.end();
+            let end = admin.watermarks(topic, partition, wait)?.end();
             let budget = QueueBudget::divided(QUEUE_BYTES, usize::try_from(count).unwrap_or(1));
             readers.push(PartitionReader::open(
                 settings, &group, topic, partition, end, budget,

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -6,12 +6,11 @@ use turbine_crds::app::{OnError, OnNullKey};
 use turbine_crds::compiled::{CompiledApp, CompiledSubscription};
 use turbine_kafka::{Admin, EmbeddedBroker, KafkaError, KafkaSettings, NewTopic, TopicPresence};
 use turbine_keygroups::{InvalidPartitionCount, RawPartitionCount};
-use turbine_protocol::TopicName;
 use turbine_protocol::names::NameError;
+use turbine_protocol::{Category, Fault, TopicName};
 
+use super::patience::Patience;
 use crate::control::assignment::count_refusal;
-
-const WAIT: Duration = Duration::from_secs(15);
 
 /// Topics that are not as the app needs them.
 #[derive(Debug, Error)]
@@ -48,6 +47,38 @@ pub enum TopicError {
     Invalid(#[from] InvalidPartitionCount),
 }
 
+impl Fault for TopicError {
+    fn category(&self) -> Category {
+        match self {
+            Self::Kafka(error) => error.category(),
+            Self::Name(_)
+            | Self::NoInput { .. }
+            | Self::Count(_)
+            | Self::OtherCount { .. }
+            | Self::Invalid(_) => Category::User,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "SpecInvalid",
+            Self::Kafka(error) => error.reason(),
+            Self::NoInput { .. } => "InputTopicMissing",
+            Self::Count(_) | Self::Invalid(_) => "PartitionCountInvalid",
+            Self::OtherCount { .. } => "PartitionCountNotAsAsked",
+        }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        match self {
+            Self::Kafka(error) => error.passes_by_itself(),
+            // Somebody creates it meanwhile, or a broker that has just started learns of it.
+            Self::NoInput { .. } => true,
+            Self::Name(_) | Self::Count(_) | Self::OtherCount { .. } | Self::Invalid(_) => false,
+        }
+    }
+}
+
 /// Who makes topics.
 #[derive(Debug)]
 pub enum Topics<'a> {
@@ -59,22 +90,36 @@ pub enum Topics<'a> {
 }
 
 impl Topics<'_> {
-    /// Sees to the topics of an app; the counts of its inputs, by subscription.
+    /// Sees to the topics of an app; the counts of its inputs, by subscription. Waits for a broker that is not ready, for
+    /// rights and for inputs; `told` hears of what it waits for each time, and for how long.
     ///
     /// # Errors
-    /// If an input does not fit, or a topic cannot be made.
+    /// If an input does not fit, or a topic will never be made.
     pub fn prepare(
         &self,
         app: &CompiledApp,
+        patience: Patience,
+        told: impl FnMut(&TopicError, Duration),
     ) -> Result<BTreeMap<String, RawPartitionCount>, TopicError> {
         match self {
             Self::Cluster(settings) => {
-                let admin = Admin::open(settings)?;
-                let counts = counts_of_inputs(&admin, app)?;
-                for (topic, partitions) in made_topics(app, &counts)? {
-                    make(&admin, app, topic, partitions)?;
-                }
-                Ok(counts)
+                let mut ordered = BTreeSet::new();
+                let prepare = || {
+                    let admin = Admin::open(settings)?;
+                    let counts = counts_of_inputs(&admin, app, patience.answer)?;
+                    for (topic, partitions) in made_topics(app, &counts)? {
+                        make(
+                            &admin,
+                            app,
+                            topic,
+                            partitions,
+                            patience.answer,
+                            &mut ordered,
+                        )?;
+                    }
+                    Ok(counts)
+                };
+                patience.persist(prepare, told)
             }
             Self::Embedded(broker, default) => {
                 let mut counts = BTreeMap::new();
@@ -98,17 +143,15 @@ impl Topics<'_> {
 }
 
 /// The partition counts of an app's inputs at the broker, by subscription.
-///
-/// # Errors
-/// If an input is missing, its count cannot carry keyed state, or the app asks for another one.
-pub fn counts_of_inputs(
+fn counts_of_inputs(
     admin: &Admin,
     app: &CompiledApp,
+    wait: Duration,
 ) -> Result<BTreeMap<String, RawPartitionCount>, TopicError> {
     let mut counts = BTreeMap::new();
     for subscription in &app.subscriptions {
         let topic: TopicName = subscription.topic.parse()?;
-        let count = match admin.topic(&topic, WAIT)? {
+        let count = match admin.topic(&topic, wait)? {
             TopicPresence::Present(layout) => layout.partitions,
             TopicPresence::Missing => {
                 return Err(TopicError::NoInput {
@@ -166,15 +209,23 @@ fn made_topics(
     Ok(topics)
 }
 
+/// Makes a topic unless it is there. One that this start has `ordered` counts as there only once every broker knows it, also
+/// where the try that ordered it broke off.
 fn make(
     admin: &Admin,
     app: &CompiledApp,
     name: TopicName,
     partitions: RawPartitionCount,
+    wait: Duration,
+    ordered: &mut BTreeSet<TopicName>,
 ) -> Result<(), TopicError> {
-    if matches!(admin.topic(&name, WAIT)?, TopicPresence::Present(_)) {
+    if let TopicPresence::Present(layout) = admin.topic(&name, wait)? {
+        if ordered.contains(&name) {
+            admin.await_partition_count(&name, layout.partitions, Instant::now() + wait)?;
+        }
         return Ok(());
     }
+    ordered.insert(name.clone());
     let topic = NewTopic {
         name,
         partitions,
@@ -184,8 +235,87 @@ fn make(
             .and_then(|copies| u32::try_from(copies).ok()),
         config: app.topics.config.clone(),
     };
-    admin.create_topic(&topic, WAIT)?;
-    admin.await_partition_count(&topic.name, partitions, Instant::now() + WAIT)?;
+    admin.create_topic(&topic, wait)?;
+    admin.await_partition_count(&topic.name, partitions, Instant::now() + wait)?;
     tracing::info!(topic = %topic.name, partitions = partitions.get(), "topic created");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::local::load;
+
+    const QUICK: Patience = Patience {
+        answer: Duration::from_secs(1),
+        first: Duration::from_millis(1),
+        most: Duration::from_millis(20),
+    };
+
+    /// It reads `clicks` and writes `clicks-per-page`.
+    fn laptop() -> CompiledApp {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/laptop.yaml");
+        load(&file).unwrap().compiled().clone()
+    }
+
+    fn create(broker: &EmbeddedBroker, topic: &str, partitions: u32) {
+        let partitions = partitions.try_into().unwrap();
+        broker
+            .create_topic(&topic.parse().unwrap(), partitions)
+            .unwrap();
+    }
+
+    /// The embedded broker cannot be asked to create a topic, so the order for the output fails there.
+    #[test]
+    fn a_broker_that_goes_away_while_topics_are_made_is_waited_for_by_name() {
+        let broker = EmbeddedBroker::start().unwrap();
+        let settings = broker.settings().unwrap();
+        let (mut made_input, mut went_down, mut came_back) = (false, false, false);
+        let counts = Topics::Cluster(&settings)
+            .prepare(&laptop(), QUICK, |error, _| {
+                let words = error.to_string();
+                match error.reason() {
+                    "InputTopicMissing" => {
+                        assert!(words.contains("`clicks`"), "{words}");
+                        create(&broker, "clicks", 3);
+                        made_input = true;
+                    }
+                    "KafkaError" if !went_down => {
+                        assert!(words.contains("could not create"), "{words}");
+                        broker.go_down().unwrap();
+                        went_down = true;
+                    }
+                    "KafkaUnreachable" if went_down && !came_back => {
+                        assert!(words.contains(broker.bootstrap_servers()), "{words}");
+                        broker.come_back().unwrap();
+                        create(&broker, "clicks-per-page", 3);
+                        came_back = true;
+                    }
+                    // On a busy machine any question may be cut short, and is asked again.
+                    "KafkaUnreachable" | "KafkaTimedOut" => {}
+                    _ => panic!("{words}"),
+                }
+            })
+            .unwrap();
+        assert!(made_input && came_back);
+        let expected: RawPartitionCount = 3.try_into().unwrap();
+        assert_eq!(counts, BTreeMap::from([("pages".to_owned(), expected)]));
+    }
+
+    #[test]
+    fn an_input_that_cannot_carry_keyed_state_is_not_waited_for() {
+        let broker = EmbeddedBroker::start().unwrap();
+        create(&broker, "clicks", 7);
+        let settings = broker.settings().unwrap();
+        let patience = Patience {
+            answer: Duration::from_secs(15),
+            ..QUICK
+        };
+        let refused = Topics::Cluster(&settings)
+            .prepare(&laptop(), patience, |error, _| panic!("waits for {error}"))
+            .unwrap_err();
+        assert_eq!(refused.reason(), "PartitionCountInvalid", "{refused}");
+    }
 }

@@ -21,7 +21,9 @@ use super::usage::{Usage, memory_limit};
 use super::{Fatal, RunArguments, logs};
 use crate::config;
 use crate::control::token::TokenFile;
-use crate::local::{Generator, LOCAL_POD, Topics, load, next_document, print_results};
+use crate::local::{
+    Generator, LOCAL_POD, Patience, Topics, load, next_document, print_results, waiting,
+};
 use crate::memory::Memory;
 use crate::task::StopSignal;
 use crate::worker::Worker;
@@ -62,12 +64,12 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Fatal> {
             let default = RawPartitionCount::try_from(arguments.input_partitions)?;
             (
                 broker.settings()?,
-                Topics::Embedded(broker, default).prepare(&app)?,
+                Topics::Embedded(broker, default).prepare(&app, Patience::default(), waiting)?,
             )
         }
         None => {
             let kafka = config::kafka_settings(&app.kafka, &arguments.kafka_secrets)?;
-            let counts = Topics::Cluster(&kafka).prepare(&app)?;
+            let counts = Topics::Cluster(&kafka).prepare(&app, Patience::default(), waiting)?;
             (kafka, counts)
         }
     };
