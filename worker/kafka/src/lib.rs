@@ -12,6 +12,7 @@ mod client;
 mod consume;
 mod courier;
 mod dead_letter;
+mod doing;
 mod error;
 mod ffi;
 mod lifeline;

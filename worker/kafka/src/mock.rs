@@ -6,7 +6,8 @@ use rdkafka::mocking::MockCluster;
 use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::TopicName;
 
-use crate::error::{Doing, KafkaError, Resource};
+use crate::doing::{Doing, Resource};
+use crate::error::KafkaError;
 use crate::ffi::Mock;
 use crate::settings::KafkaSettings;
 
