@@ -17,6 +17,7 @@ mod recover;
 mod restore;
 mod rights;
 mod setup;
+mod show;
 mod spec;
 mod stop;
 mod thread;
