@@ -37,7 +37,7 @@ pub use dead_letter::{
 };
 pub use error::KafkaError;
 pub use lifeline::Lifeline;
-pub use mock::EmbeddedBroker;
+pub use mock::{EmbeddedBroker, Refusal};
 pub use output::{OutputBatch, Parts, Rejected};
 pub use produce::{Abandon, OutputProducer, OutputTopic};
 pub use properties::{PropertyRefusal, check_properties};

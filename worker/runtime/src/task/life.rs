@@ -35,6 +35,18 @@ const LINK_SILENCE: Duration = Duration::from_secs(15);
 /// Bytes of a record before one was seen.
 const USUAL_RECORD: usize = 1 << 10;
 
+/// How far a life came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Reached {
+    /// It has not begun to run.
+    #[default]
+    Nothing,
+    /// It ran. What it did after its last commit is lost.
+    Running,
+    /// It ran, and has committed all that it did.
+    Committed,
+}
+
 /// What a life is built of.
 pub(super) struct Parts {
     pub(super) topic: TopicName,
@@ -156,23 +168,30 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Reads, folds and commits until told to stop; then commits once more and lets go. `has_run` is set once it does so.
+    /// Reads, folds and commits until told to stop; then commits once more and lets go. `reached` says how far it came.
     ///
     /// # Errors
     /// The first fault. What was not committed is done again by the next life.
-    pub(super) fn run(mut self, stop: &StopSignal, has_run: &Cell<bool>) -> Result<(), TaskError> {
-        let ended = match self.recover(stop) {
-            Ok(Recovered::Whole) => {
-                has_run.set(true);
-                self.go_on(stop)
-            }
+    pub(super) fn run(
+        mut self,
+        stop: &StopSignal,
+        reached: &Cell<Reached>,
+    ) -> Result<(), TaskError> {
+        match self.recover(stop) {
+            Ok(Recovered::Whole) => {}
             // As if it had not begun.
             Ok(Recovered::Stopped) => return Ok(()),
-            Err(error) => Err(error),
-        };
-        match ended {
-            Ok(()) => Ok(self.store.close()?),
+            // The store is still the older one, whatever the fault is: its receipt must not become the last one.
+            Err(error) => return Err(error),
+        }
+        reached.set(Reached::Running);
+        match self.go_on(stop) {
+            Ok(()) => {
+                reached.set(Reached::Committed);
+                Ok(self.store.close()?)
+            }
             Err(error) if error.leaves_state_in_order() && self.open.is_none() => {
+                reached.set(Reached::Committed);
                 Err(self.stop_in_order(error))
             }
             Err(error) => {

@@ -8,17 +8,20 @@ use turbine_protocol::Task;
 
 use super::{Worker, lock};
 use crate::control::status::TaskCell;
-use crate::task::StopSignal;
+use crate::task::{Ended, StopSignal};
 
 /// The thread that carries out what a worker was told, one order after the other.
 #[derive(Debug)]
 pub struct Manager(JoinHandle<Drained>);
 
 /// How a drain ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Drained {
-    /// Every task committed and let go.
+    /// Every task committed and let go, but for those that had halted before.
     Whole,
+    /// Every task let go, and one of them had done something that is not committed: outputs that no broker acknowledged within
+    /// their time or the stop's, a commit that was refused or not answered. Nothing is lost: its next start does it again.
+    Unfinished,
     /// A task did not end in time. Nothing is lost: its next start goes on from its last commit.
     Overdue,
 }
@@ -63,10 +66,15 @@ impl Worker {
             }
             let ended = lock(&self.running).remove(task);
             self.metrics.forget(task);
-            if let Some(thread) = ended.and_then(|running| running.thread)
-                && thread.join().is_err()
-            {
-                tracing::error!(%task, "the task's thread panicked");
+            if let Some(thread) = ended.and_then(|running| running.thread) {
+                drained = drained.max(match thread.join() {
+                    Ok(Ended::Committed) => Drained::Whole,
+                    Ok(Ended::Undone) => Drained::Unfinished,
+                    Err(_) => {
+                        tracing::error!(%task, "the task's thread panicked");
+                        Drained::Unfinished
+                    }
+                });
             }
         }
         drained

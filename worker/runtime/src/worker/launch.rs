@@ -10,7 +10,7 @@ use turbine_crds::control::{TaskHalt, TaskState};
 use super::{Running, Worker, lock};
 use crate::control::assignment::{Assignment, TaskPlan};
 use crate::control::status::TaskCell;
-use crate::task::{self, Limits, StopSignal, TaskSetup};
+use crate::task::{self, Ended, Limits, StopSignal, TaskSetup};
 
 impl Worker {
     pub(super) fn launch(&self, assignment: &Assignment, plan: TaskPlan) {
@@ -59,7 +59,7 @@ impl Worker {
         subscription: &Arc<CompiledSubscription>,
         cell: &Arc<TaskCell>,
         stop: &Arc<StopSignal>,
-    ) -> Option<JoinHandle<()>> {
+    ) -> Option<JoinHandle<Ended>> {
         let windows: Vec<String> = subscription
             .windows
             .iter()

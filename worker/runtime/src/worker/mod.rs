@@ -31,7 +31,7 @@ use crate::control::health::TaskView;
 use crate::control::metrics::Metrics;
 use crate::control::status::TaskCell;
 use crate::memory::Memory;
-use crate::task::{self, CountWatch, Limits, PartitionCounts, StopSignal};
+use crate::task::{self, CountWatch, Ended, Limits, PartitionCounts, StopSignal};
 
 pub use self::drain::{Drained, Manager};
 
@@ -105,7 +105,7 @@ struct Running {
     plan: TaskPlan,
     cell: Arc<TaskCell>,
     stop: Arc<StopSignal>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Ended>>,
 }
 
 #[derive(Debug)]
@@ -368,7 +368,13 @@ impl Worker {
         }
         let all: Vec<Task> = lock(&self.running).keys().cloned().collect();
         let drained = self.stop(&all);
-        tracing::info!(?drained, "drained");
+        match drained {
+            Drained::Whole => tracing::info!("drained"),
+            Drained::Unfinished => tracing::error!(
+                "drained, and not all that was done is committed; the next start does it again"
+            ),
+            Drained::Overdue => tracing::error!("not drained: a task hangs"),
+        }
         drained
     }
 
