@@ -6,7 +6,8 @@ use std::sync::Arc;
 use turbine_protocol::Offset;
 
 use crate::consume::Shared;
-use crate::error::{KafkaError, offset};
+use crate::doing::offset;
+use crate::error::KafkaError;
 use crate::ffi::Message;
 
 /// When a record was made or stored.

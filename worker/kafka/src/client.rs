@@ -11,7 +11,8 @@ use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode as Code};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::ProducerContext;
 
-use crate::error::{Doing, KafkaError};
+use crate::doing::Doing;
+use crate::error::KafkaError;
 
 /// Trouble with the broker that the client tries to get over by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod client;
 mod consume;
 mod courier;
 mod dead_letter;
+mod doing;
 mod error;
 mod ffi;
 mod lifeline;
@@ -37,7 +38,7 @@ pub use dead_letter::{
 };
 pub use error::KafkaError;
 pub use lifeline::Lifeline;
-pub use mock::EmbeddedBroker;
+pub use mock::{EmbeddedBroker, Refusal};
 pub use output::{OutputBatch, Parts, Rejected};
 pub use produce::{Abandon, OutputProducer, OutputTopic};
 pub use properties::{PropertyRefusal, check_properties};

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use rdkafka::mocking::MockCluster;
+use rdkafka_sys::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Answer};
 use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::TopicName;
 
-use crate::error::{Doing, KafkaError, Resource};
+use crate::doing::{Doing, Resource};
+use crate::error::KafkaError;
 use crate::ffi::Mock;
 use crate::settings::KafkaSettings;
 
@@ -23,6 +25,36 @@ impl fmt::Debug for EmbeddedBroker {
         f.debug_struct("EmbeddedBroker")
             .field("bootstrap_servers", &self.bootstrap_servers)
             .finish_non_exhaustive()
+    }
+}
+
+/// What an embedded broker can be told to refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A record that is written: it is larger than its topic takes.
+    RecordTooLarge,
+    /// A record that is written: its topic takes none like it.
+    RecordInvalid,
+    /// A record that is written: nobody says why.
+    RecordNotWritten,
+    /// Taking a transactional id over: there is no right to it.
+    TakeOver,
+    /// Reading on: the offset is not in the log.
+    OffsetOutOfRange,
+}
+
+impl Refusal {
+    fn answer(self) -> (Api, Answer) {
+        match self {
+            Self::RecordTooLarge => (Api::Produce, Answer::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE),
+            Self::RecordInvalid => (Api::Produce, Answer::RD_KAFKA_RESP_ERR_INVALID_RECORD),
+            Self::RecordNotWritten => (Api::Produce, Answer::RD_KAFKA_RESP_ERR_UNKNOWN),
+            Self::TakeOver => (
+                Api::InitProducerId,
+                Answer::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ),
+            Self::OffsetOutOfRange => (Api::Fetch, Answer::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE),
+        }
     }
 }
 
@@ -98,6 +130,17 @@ impl EmbeddedBroker {
     /// If the broker does not obey.
     pub fn come_back(&self) -> Result<(), KafkaError> {
         self.set_down(false)
+    }
+
+    /// Refuses the next `requests` of this kind, whoever makes them.
+    pub fn refuse(&self, what: Refusal, requests: usize) {
+        let (api, answer) = what.answer();
+        self.mock.0.request_errors(api, &vec![answer; requests]);
+    }
+
+    /// Refuses no more of what [`EmbeddedBroker::refuse`] has left.
+    pub fn refuse_no_more(&self, what: Refusal) {
+        self.mock.0.clear_request_errors(what.answer().0);
     }
 
     fn set_down(&self, down: bool) -> Result<(), KafkaError> {

@@ -14,7 +14,8 @@ use turbine_protocol::{LogBounds, Offset, TopicName};
 
 use crate::client::{AFTERWARDS, Context, serve};
 use crate::consume::one;
-use crate::error::{Doing, KafkaError, Resource};
+use crate::doing::{Doing, Resource};
+use crate::error::KafkaError;
 use crate::ffi::Borrowed;
 use crate::lifeline::Lifeline;
 use crate::settings::{KafkaSettings, QueueBudget};

@@ -8,7 +8,8 @@ use turbine_keygroups::Partition;
 use turbine_protocol::{CommittedReceipt, GroupId, TopicName, TransactionalId};
 
 use crate::consume::one;
-use crate::error::{Doing, KafkaError, Resource};
+use crate::doing::{Doing, Resource};
+use crate::error::KafkaError;
 use crate::ffi::{self, TransactionError};
 use crate::ownership::Remedy;
 use crate::produce::OutputProducer;

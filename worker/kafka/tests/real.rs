@@ -5,7 +5,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test fails by panicking"
 )]
 
@@ -345,63 +344,4 @@ fn a_client_certificate_is_a_login_and_a_stranger_is_not_trusted() {
         matches!(error, KafkaError::Authentication { .. }),
         "{error:?}"
     );
-}
-
-/// What a commit of one record costs on a broker that has nothing else to do: `cargo test --test real commit_costs -- --ignored
-/// --nocapture` prints it.
-#[rstest]
-#[case(1)]
-#[case(100)]
-#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
-fn a_commit_costs_milliseconds(#[case] records: usize) {
-    const ROUNDS: usize = 200;
-    with_bed(|bed, _| {
-        let input = bed.topic(&format!("cost-in-{records}"), 1);
-        let topic = bed.topic(&format!("cost-out-{records}"), 1);
-        let (app, subscription) = (bed.run.parse().unwrap(), "s".parse().unwrap());
-        let transactions = Transactions::of(
-            TransactionalId::of(&app, &subscription, partition(0)),
-            bed.group("s"),
-            input,
-            partition(0),
-        );
-        let mut producer = transactions
-            .producer(&bed.settings, common::budget())
-            .unwrap();
-        transactions.take_over(&producer, WAIT).unwrap();
-        let output = producer.topic(&topic, WAIT).unwrap();
-        let mut batch = OutputBatch::new();
-        for _ in 0..records {
-            batch.push(Some(b"key"), Some(b"a value of a few bytes"));
-        }
-        let mut parts: [Vec<Duration>; 3] = Default::default();
-        for _ in 0..ROUNDS {
-            transactions.begin(&producer).unwrap();
-            let began = std::time::Instant::now();
-            assert_eq!(producer.produce(&output, &batch).unwrap(), []);
-            transactions
-                .send_offset(&producer, &common::receipt(), WAIT)
-                .unwrap();
-            let sent = began.elapsed();
-            assert_eq!(
-                transactions.commit(&producer, WAIT),
-                CommitOutcome::Committed
-            );
-            let whole = began.elapsed();
-            for (part, time) in parts
-                .iter_mut()
-                .zip([sent, whole.saturating_sub(sent), whole])
-            {
-                part.push(time);
-            }
-        }
-        for (part, name) in parts
-            .iter_mut()
-            .zip(["records and offset", "commit", "both"])
-        {
-            part.sort_unstable();
-            let (median, most) = (part[ROUNDS / 2], part[ROUNDS * 99 / 100]);
-            println!("{records} records, {name}: median {median:?}, 99 of 100 below {most:?}");
-        }
-    });
 }

@@ -10,10 +10,14 @@
 mod common;
 #[path = "flow/dead_letters.rs"]
 mod dead_letters;
+#[path = "flow/given_up.rs"]
+mod given_up;
 #[path = "flow/held.rs"]
 mod held;
 #[path = "flow/receipts.rs"]
 mod receipts;
+#[path = "flow/refused.rs"]
+mod refused;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

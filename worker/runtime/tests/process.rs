@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use common::{Bed, app, eventually};
 use serde_json::{Value, json};
 use turbine_crds::control::{TaskState, WorkerStatus};
+use turbine_kafka::Refusal;
 
 const MINUTE: i64 = 60_000;
 const TOKEN: &str = "s3cret";
@@ -287,6 +288,26 @@ fn a_halted_task_makes_the_worker_unready_and_no_less_alive() {
     assert_eq!(worker.call("GET", "/healthz", None, None).0, 200);
     worker.signal("-TERM");
     assert_eq!(worker.exit().0, Some(0));
+}
+
+/// Exit code 0 says that all that was done is committed.
+#[test]
+fn a_stop_that_gives_outputs_up_ends_with_another_exit_code() {
+    let bed = Bed::new(1);
+    let now = jiff::Timestamp::now().as_millisecond();
+    let t0 = now - now % MINUTE - 50 * MINUTE;
+    bed.produce_events(&[("u", 1, t0), ("later", 1, t0 + 3 * MINUTE)]);
+    bed.broker.refuse(Refusal::RecordNotWritten, 10_000);
+    assign(&bed, 1);
+    let worker = Worker::start(&bed, &app());
+    worker.until("its result is not written", |status| {
+        status.tasks.iter().any(|task| {
+            let halt = task.halt.as_ref();
+            halt.is_some_and(|halt| halt.reason == "OutputNotAcknowledged")
+        })
+    });
+    worker.signal("-TERM");
+    assert_eq!(worker.exit().0, Some(1));
 }
 
 fn sums(results: &[Value]) -> BTreeMap<(String, i64), i64> {

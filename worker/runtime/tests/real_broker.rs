@@ -708,3 +708,41 @@ fn exactly_once_a_halted_task_goes_on_though_the_groups_offsets_are_gone_by_then
     running.stop();
     assert_eq!(bed.results(), [first, ("u".to_owned(), t0 + MINUTE, 2)]);
 }
+
+/// The same, where the record is a result that is refused in an interval that is under way.
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn exactly_once_a_task_halted_by_a_result_goes_on_though_the_groups_offsets_are_gone_by_then() {
+    let (bed, t0) = (Bed::new(), recent());
+    bed.create("in");
+    bed.create_with("out", &[("max.message.bytes", "5000")]);
+    bed.create("dead");
+    let start = |policy: &str| {
+        bed.start(|app| {
+            app["subscriptions"][0]["processingGuarantee"] = json!("exactlyOnce");
+            app["subscriptions"][0]["onError"] = json!(policy);
+        })
+    };
+    bed.produce(&[good(t0)]);
+    let running = start("fail");
+    running.until_caught_up(1);
+    bed.produce(&[event(&"n".repeat(6_000), t0), good(t0 + MINUTE)]);
+    running.until("its result is refused", |task| {
+        task.state == TaskState::Halted
+            && task
+                .halt
+                .as_ref()
+                .is_some_and(|halt| halt.reason == "ResultRefused")
+    });
+    running.stop();
+    assert_eq!(bed.results(), []);
+    let group = GroupId::of(&bed.app_id().parse().unwrap(), &"s".parse().unwrap());
+    bed.admin.delete_group(&group, WAIT).unwrap();
+
+    let running = start("skip");
+    running.until("the rest is committed", |task| {
+        task.state == TaskState::Running && task.position == task.end_offset
+    });
+    running.stop();
+    assert_eq!(bed.results(), [("u".to_owned(), t0, 1)]);
+}

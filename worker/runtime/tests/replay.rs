@@ -23,7 +23,7 @@ use common::{
 use rstest::rstest;
 use serde_json::{Value, json};
 use turbine_crds::control::{TaskState, TaskStatus};
-use turbine_kafka::{Admin, KafkaSettings};
+use turbine_kafka::{Admin, KafkaSettings, Refusal};
 use turbine_runtime::worker::Drained;
 
 const DISORDER: i64 = 90_000;
@@ -175,6 +175,27 @@ fn a_replay_that_is_stopped_half_way_is_begun_again_and_ends_the_same(#[case] li
     } else {
         assert!(read < 39_000, "it went on with what was saved: {read}");
     }
+    assert_eq!(bed.results(), before);
+    until_results(&bed, &events, &ledger(&events));
+    assert_eq!(running.stop(), Drained::Whole);
+}
+
+/// Its receipt stays: the store has not come there.
+#[test]
+fn a_replay_that_retention_overtakes_leaves_store_and_receipt_as_they_were() {
+    let bed = Bed::new(1);
+    let events = events(recent(), 3_000);
+    older_volume(&bed, &plain(), &events, 1_000);
+    let before = bed.results();
+    bed.broker.refuse(Refusal::OffsetOutOfRange, 1_000);
+    let running = bed.start(&exactly_once(&plain(), "replay"), ticking());
+    until_halted(&running, "OffsetOutOfRange");
+    assert_eq!(running.stop(), Drained::Whole);
+    bed.broker.refuse_no_more(Refusal::OffsetOutOfRange);
+
+    let running = bed.start(&exactly_once(&plain(), "replay"), ticking());
+    until_through(&running);
+    assert_eq!(metric(&running, "turbine_replayed_records_total"), 2_000);
     assert_eq!(bed.results(), before);
     until_results(&bed, &events, &ledger(&events));
     assert_eq!(running.stop(), Drained::Whole);

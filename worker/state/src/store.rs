@@ -147,7 +147,8 @@ impl TaskStore {
     fn take_in_journal(&mut self) -> Result<(), StateError> {
         // Whoever was stopped in order has everything in its files, whatever became of the journal.
         if self.progress.cleanly_stopped {
-            return self.journal.release(self.life, self.saved);
+            self.journal.release(self.life, self.saved)?;
+            return self.journal.let_go(self.life);
         }
         let mut filling = self.rows.fill();
         let played = self

@@ -13,7 +13,8 @@ use turbine_protocol::{GroupId, Offset, TopicName};
 use super::Admin;
 use super::topics::{no_answer, options};
 use crate::client::{AFTERWARDS, Context, serve};
-use crate::error::{Doing, KafkaError, Resource, offset, partition};
+use crate::doing::{Doing, Resource, offset, partition};
+use crate::error::KafkaError;
 
 /// A group's offset for one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]

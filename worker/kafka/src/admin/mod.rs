@@ -23,7 +23,8 @@ pub use rights::{MissingRight, NeededRights, Right};
 pub use topics::{CreateOutcome, NewTopic, TopicLayout, TopicPresence};
 
 use crate::client::{AFTERWARDS, Context, LinkHealth, serve};
-use crate::error::{Doing, KafkaError, Resource, bounds};
+use crate::doing::{Doing, Resource, bounds};
+use crate::error::KafkaError;
 use crate::lifeline::Lifeline;
 use crate::settings::KafkaSettings;
 
@@ -220,7 +221,7 @@ impl Admin {
         };
         element.error().map_err(|error| doing.failed(&error))?;
         match element.offset() {
-            rdkafka::Offset::Offset(raw) => crate::error::offset(doing.what, raw).map(Some),
+            rdkafka::Offset::Offset(raw) => crate::doing::offset(doing.what, raw).map(Some),
             // The broker's word for "no such record".
             rdkafka::Offset::End | rdkafka::Offset::Invalid => Ok(None),
             other => Err(KafkaError::Senseless {

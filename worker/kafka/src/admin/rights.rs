@@ -9,7 +9,8 @@ use turbine_protocol::{GroupId, TopicName};
 
 use super::Admin;
 use crate::client::Context;
-use crate::error::{Doing, KafkaError, Resource};
+use crate::doing::{Doing, Resource};
+use crate::error::KafkaError;
 use crate::ffi;
 
 /// A right by Kafka's name.

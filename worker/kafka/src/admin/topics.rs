@@ -15,7 +15,8 @@ use turbine_protocol::TopicName;
 
 use super::{Admin, Broker, DeleteOutcome};
 use crate::client::{AFTERWARDS, Context, serve};
-use crate::error::{Doing, KafkaError, Resource, partition};
+use crate::doing::{Doing, Resource, partition};
+use crate::error::KafkaError;
 
 /// How a topic is laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]

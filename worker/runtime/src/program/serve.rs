@@ -147,6 +147,6 @@ pub(super) fn until_drained(
     runtime.shutdown_background();
     Ok(match drained {
         Drained::Whole => ExitCode::SUCCESS,
-        Drained::Overdue => ExitCode::FAILURE,
+        Drained::Unfinished | Drained::Overdue => ExitCode::FAILURE,
     })
 }

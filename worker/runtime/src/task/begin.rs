@@ -2,9 +2,9 @@
 
 use turbine_crds::control::TaskState as Phase;
 use turbine_engine::{PaneOwners, Pipeline, PipelineSpec};
-use turbine_kafka::{CommitOutcome, OutputProducer, PartitionReader};
+use turbine_kafka::{CommitOutcome, OutputProducer, PartitionReader, Transactions};
 use turbine_keygroups::RawPartitionCount;
-use turbine_protocol::{CommittedReceipt, TopicName};
+use turbine_protocol::{CommittedReceipt, Offset, TopicName};
 use turbine_state::{FoundStore, TaskState};
 
 use super::cold::Cold;
@@ -87,26 +87,10 @@ pub(super) fn begin<'a>(
         // A new store's first act: from here on a lost volume is noticed. One that was stopped in
         // order may have outlived its receipt, and must not commit more without one. After a crash in a commit there may be
         // nothing more to commit.
-        let first = CommittedReceipt {
-            // Where the store stands: in front of a gap that it does not know of before it commits.
-            offset: (store.progress().positions.iter())
-                .find(|at| at.partition == partition)
-                .map_or(start, |at| at.next),
-            receipt: receipt_of(store.progress(), store.identity())?,
-        };
-        let wait = setup.limits.broker_wait;
+        let first = last_receipt(setup, &*store, start)?;
         match &transactions {
-            Some(transactions) => {
-                transactions.begin(&producer)?;
-                transactions.send_offset(&producer, &first, wait)?;
-                match transactions.commit(&producer, wait) {
-                    CommitOutcome::Committed => {}
-                    CommitOutcome::Unknown(error) | CommitOutcome::Failed(error) => {
-                        return Err(error.into());
-                    }
-                }
-            }
-            None => reader.commit(&first, wait)?,
+            Some(transactions) => commit_alone(setup, transactions, &producer, &first)?,
+            None => reader.commit(&first, setup.limits.broker_wait)?,
         }
     }
     if let Some(transactions) = &transactions {
@@ -159,6 +143,45 @@ pub(super) fn begin<'a>(
             log_end,
         },
     ))
+}
+
+/// The receipt of the store's last commit, for a store that stands at `start` if it does not say where.
+///
+/// # Errors
+/// If the store's clocks do not read.
+pub(super) fn last_receipt(
+    setup: &TaskSetup,
+    store: &dyn TaskState,
+    start: Offset,
+) -> Result<CommittedReceipt, TaskError> {
+    let own = setup.plan.task.partition;
+    let mut positions = store.progress().positions.iter();
+    Ok(CommittedReceipt {
+        // Where the store stands: in front of a gap that it does not know of before it commits.
+        offset: positions
+            .find(|at| at.partition == own)
+            .map_or(start, |at| at.next),
+        receipt: receipt_of(store.progress(), store.identity())?,
+    })
+}
+
+/// Commits a receipt in a transaction of its own.
+///
+/// # Errors
+/// If it is not committed, or that is not known.
+pub(super) fn commit_alone(
+    setup: &TaskSetup,
+    transactions: &Transactions,
+    producer: &OutputProducer,
+    receipt: &CommittedReceipt,
+) -> Result<(), TaskError> {
+    let wait = setup.limits.broker_wait;
+    transactions.begin(producer)?;
+    transactions.send_offset(producer, receipt, wait)?;
+    match transactions.commit(producer, wait) {
+        CommitOutcome::Committed => Ok(()),
+        CommitOutcome::Unknown(error) | CommitOutcome::Failed(error) => Err(error.into()),
+    }
 }
 
 fn check_count(setup: &TaskSetup, topic: &TopicName) -> Result<(), TaskError> {

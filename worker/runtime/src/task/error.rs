@@ -214,6 +214,20 @@ impl TaskError {
         }
     }
 
+    /// Whether a record stopped the task that ran until then, in its input or on its way out: nothing is wrong with its store
+    /// and its broker, so the receipt can say at once what counts of the last commit, and the task be stopped in order.
+    #[must_use]
+    pub fn can_be_settled(&self) -> bool {
+        matches!(
+            self,
+            Self::BadRecord { .. }
+                | Self::Misplaced { .. }
+                | Self::TopicGrown(_)
+                | Self::Result(_)
+                | Self::Kafka(KafkaError::RecordTooLarge { .. } | KafkaError::RecordInvalid { .. })
+        )
+    }
+
     /// Whether the process has to end: nothing in it knows any more what is durable.
     #[must_use]
     pub fn ends_process(&self) -> bool {

@@ -35,6 +35,18 @@ const LINK_SILENCE: Duration = Duration::from_secs(15);
 /// Bytes of a record before one was seen.
 const USUAL_RECORD: usize = 1 << 10;
 
+/// How far a life came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Reached {
+    /// It has not begun to run.
+    #[default]
+    Nothing,
+    /// It ran. What it did after its last commit is lost.
+    Running,
+    /// It ran, and has committed all that it did.
+    Committed,
+}
+
 /// What a life is built of.
 pub(super) struct Parts {
     pub(super) topic: TopicName,
@@ -87,14 +99,14 @@ pub(crate) struct Life<'a> {
     pub(crate) handed_out: u64,
     /// Records of this life that could not be used.
     pub(crate) bad_records: u64,
-    rates: Rates,
+    pub(super) rates: Rates,
     pub(crate) offset_committed: Duration,
     pub(crate) saved: Saved,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) bad_logged: Option<Duration>,
-    log_end: Offset,
+    pub(super) log_end: Offset,
     idle_since: Option<Duration>,
-    link_lost: Option<Instant>,
+    pub(super) link_lost: Option<Instant>,
     pub(super) blocked: Blocked,
 }
 
@@ -156,23 +168,30 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Reads, folds and commits until told to stop; then commits once more and lets go. `has_run` is set once it does so.
+    /// Reads, folds and commits until told to stop; then commits once more and lets go. `reached` says how far it came.
     ///
     /// # Errors
     /// The first fault. What was not committed is done again by the next life.
-    pub(super) fn run(mut self, stop: &StopSignal, has_run: &Cell<bool>) -> Result<(), TaskError> {
-        let ended = match self.recover(stop) {
-            Ok(Recovered::Whole) => {
-                has_run.set(true);
-                self.go_on(stop)
-            }
+    pub(super) fn run(
+        mut self,
+        stop: &StopSignal,
+        reached: &Cell<Reached>,
+    ) -> Result<(), TaskError> {
+        match self.recover(stop) {
+            Ok(Recovered::Whole) => {}
             // As if it had not begun.
             Ok(Recovered::Stopped) => return Ok(()),
-            Err(error) => Err(error),
-        };
-        match ended {
-            Ok(()) => Ok(self.store.close()?),
+            // The store is still the older one, whatever the fault is: its receipt must not become the last one.
+            Err(error) => return Err(error),
+        }
+        reached.set(Reached::Running);
+        match self.go_on(stop) {
+            Ok(()) => {
+                reached.set(Reached::Committed);
+                Ok(self.store.close()?)
+            }
             Err(error) if error.leaves_state_in_order() && self.open.is_none() => {
+                reached.set(Reached::Committed);
                 Err(self.stop_in_order(error))
             }
             Err(error) => {
@@ -376,68 +395,5 @@ impl<'a> Life<'a> {
             Ok(_) => error.into(),
             Err(unanswered) => unanswered.into(),
         }
-    }
-
-    /// Shows where the task stands; once per batch.
-    pub(super) fn publish(&mut self) {
-        self.rates
-            .publish(self.metrics, self.bad_records, self.setup.clock.monotonic());
-        self.metrics
-            .active_windows
-            .set(i64::try_from(self.pipeline.open_windows()).unwrap_or(i64::MAX));
-        // Before its first fetch the client does not know the end, or takes the log for empty.
-        let end = self.reader.high_watermark().max(Some(self.log_end));
-        let frontier = self.pipeline.clocks().frontier;
-        let committed = match self.open {
-            None => Some(self.position),
-            Some(_) => self
-                .store
-                .progress()
-                .positions
-                .iter()
-                .find(|position| position.partition == self.setup.plan.task.partition)
-                .map(|position| position.next),
-        };
-        if let Some(end) = end {
-            let lag = end.since(self.position);
-            self.metrics.lag.set(i64::try_from(lag).unwrap_or(i64::MAX));
-        }
-        self.metrics
-            .live_bytes
-            .set(i64::try_from(self.pipeline.live_bytes()).unwrap_or(i64::MAX));
-        self.metrics
-            .open_panes
-            .set(i64::try_from(self.pipeline.open_panes()).unwrap_or(i64::MAX));
-        if let Some(frontier) = frontier {
-            self.metrics.frontier.set(frontier);
-            self.metrics
-                .frontier_lag
-                .set(self.setup.clock.wall_ms().saturating_sub(frontier));
-        }
-        let trouble = self
-            .link_lost
-            .filter(|since| since.elapsed() >= LINK_PATIENCE)
-            .and_then(|_| self.reader.link())
-            .map(|link| {
-                TaskError::from(KafkaError::Unreachable {
-                    bootstrap: self.setup.kafka.bootstrap_servers().to_owned(),
-                    detail: link.detail,
-                })
-                .halt()
-            });
-        self.publish_checkpoint();
-        self.publish_blocked();
-        let placement = self.pipeline.verdict();
-        self.metrics.placement.set(placement.number().into());
-        self.cell.update(|status| {
-            status.placement = placement;
-            if status.misplaced_first.as_ref() != self.pipeline.first_misplaced() {
-                status.misplaced_first = self.pipeline.first_misplaced().cloned();
-            }
-            status.position = committed.map(Offset::get);
-            status.end_offset = end.map(Offset::get);
-            status.frontier_ms = frontier;
-            status.halt = trouble;
-        });
     }
 }

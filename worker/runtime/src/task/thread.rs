@@ -11,6 +11,8 @@ use turbine_protocol::Fault;
 use super::begin::begin;
 use super::error::TaskError;
 use super::fenced;
+use super::halted::{let_journal_go, settle};
+use super::life::Reached;
 use super::restore::{Rescue, rescue};
 use super::setup::{Limits, TaskSetup};
 use super::stop::StopSignal;
@@ -60,19 +62,44 @@ impl Faults {
     }
 }
 
+/// How a task's thread ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All that the task had done is committed, or it had halted before it was told to stop and its halt says what is not.
+    Committed,
+    /// Something that the task had done is not committed: it failed when the task was told to stop, or the task was waiting for
+    /// a new try. Its next start does it again.
+    Undone,
+}
+
 /// Runs a task until it is told to stop. A halted task waits for that as well: its thread stays, so
 /// that a thread that ends by itself is always a fault.
-pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc<StopSignal>) {
+pub fn run(
+    setup: &TaskSetup,
+    cell: &TaskCell,
+    metrics: &TaskMetrics,
+    stop: &Arc<StopSignal>,
+) -> Ended {
     let mut faults = Faults::default();
     // This process has gone on with the task's store: if that is then older than what was committed, somebody else has it.
-    let has_run = Cell::new(false);
+    let mut has_run = false;
+    // The last life that ran had done something that is not committed.
+    let mut undone = false;
     while !stop.given() {
         let before = cell.status().position;
-        let ended = catch_unwind(AssertUnwindSafe(|| {
-            begin(setup, cell, metrics, has_run.get())
-                .and_then(|life| life.run(stop, &has_run))
+        let reached = Cell::new(Reached::default());
+        let ended = caught(|| {
+            begin(setup, cell, metrics, has_run)
+                .and_then(|life| life.run(stop, &reached))
                 .map_err(|error| fenced::told(setup, cell, error))
-        }));
+        });
+        let reached = reached.get();
+        match reached {
+            // What an earlier life has left is as it was.
+            Reached::Nothing => {}
+            Reached::Running => (has_run, undone) = (true, true),
+            Reached::Committed => (has_run, undone) = (true, false),
+        }
         metrics.running.set(0);
         metrics.stopped_at.set(setup.clock.wall_ms());
         // Nobody waits any more.
@@ -81,11 +108,8 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
         // Nobody answers until the next life reads again.
         drop(cell.take_asks());
         let error = match ended {
-            Ok(Ok(())) => break,
-            Ok(Err(error)) => error,
-            Err(panic) => TaskError::Panicked {
-                message: words(&*panic),
-            },
+            Ok(()) => break,
+            Err(error) => error,
         };
         end_if_unsynced(cell, &error);
         if cell.status().position > before {
@@ -97,7 +121,7 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
                 Rescue::None(error) => error,
                 Rescue::Replaced => {
                     faults.rescues += 1;
-                    has_run.set(false);
+                    has_run = false;
                     metrics.restarts.inc();
                     cell.set_state(TaskState::Starting, None);
                     continue;
@@ -107,51 +131,96 @@ pub fn run(setup: &TaskSetup, cell: &TaskCell, metrics: &TaskMetrics, stop: &Arc
             error
         };
         let after = faults.after(&error, &setup.limits);
-        tell(cell, &error, after);
+        tell(cell, &error, after, stop.given());
         match after {
             After::Again(wait) => {
-                metrics.restarts.inc();
+                if !stop.given() {
+                    metrics.restarts.inc();
+                }
                 cell.set_state(TaskState::Starting, Some(error.halt()));
                 cell.enter(Step::Waiting);
                 stop.wait(wait);
             }
             After::Halt => {
                 metrics.fatal.inc();
-                let_journal_go(setup, cell);
-                cell.set_state(TaskState::Halted, Some(error.halt()));
-                cell.enter(Step::Waiting);
-                while !stop.wait(setup.limits.retry_most) {
-                    // What is undecided stays, however long this stands; the entries of all other tasks must not stay with it.
-                    if setup.volume.journal_is_full() {
-                        let_journal_go(setup, cell);
-                    }
-                }
+                // Before the order to stop it is the halt that says so.
+                undone &= stop.given();
+                let settles = reached != Reached::Nothing && error.can_be_settled();
+                stand_halted(
+                    setup,
+                    cell,
+                    metrics,
+                    stop,
+                    &error,
+                    settles.then_some(has_run),
+                );
             }
         }
     }
     let halt = cell.status().halt;
     cell.set_state(TaskState::Stopped, halt);
     cell.enter(Step::Ended);
+    if undone {
+        tracing::error!(
+            task = %cell.task(),
+            "stopped with something that is not committed; the next start goes on from the last commit and does it again"
+        );
+        Ended::Undone
+    } else {
+        Ended::Committed
+    }
 }
 
-/// Nobody is left to save this task's state: what only the journal has of it goes to its files, as whenever a store is opened.
-/// Else its last entries would keep the journal of all other tasks until the volume is full. What is prepared and undecided
-/// stays.
-fn let_journal_go(setup: &TaskSetup, cell: &TaskCell) {
-    // What halted the task may be a panic in the opening of its store.
-    let opened = catch_unwind(AssertUnwindSafe(|| setup.volume.find(&setup.identity())));
-    let error = match opened {
-        Ok(Ok(_)) => return,
-        Ok(Err(error)) => TaskError::from(error),
-        Err(panic) => TaskError::Panicked {
+/// Until it is told to stop. `unsettled`: the task has to be stopped in order first, and whether this process has run it.
+fn stand_halted(
+    setup: &TaskSetup,
+    cell: &TaskCell,
+    metrics: &TaskMetrics,
+    stop: &StopSignal,
+    error: &TaskError,
+    mut unsettled: Option<bool>,
+) {
+    let_journal_go(setup, cell);
+    cell.set_state(TaskState::Halted, Some(error.halt()));
+    loop {
+        if let Some(has_run) = unsettled {
+            let mut halt = error.halt();
+            match settle(setup, cell, metrics, has_run) {
+                Ok(()) => {
+                    unsettled = None;
+                    let_journal_go(setup, cell);
+                }
+                Err(why) => {
+                    if !why.passes_by_itself() {
+                        unsettled = None;
+                    }
+                    halt.message = format!(
+                        "{}. It could not be stopped in order yet ({why}): what counts of its last commit is the broker's to \
+                         say, which forgets that after some days",
+                        halt.message
+                    );
+                }
+            }
+            cell.set_state(TaskState::Halted, Some(halt));
+        }
+        cell.enter(Step::Waiting);
+        if stop.wait(setup.limits.retry_most) {
+            return;
+        }
+        // What is undecided stays, however long this stands; the entries of all other tasks must not stay with it.
+        if setup.volume.journal_is_full() {
+            let_journal_go(setup, cell);
+        }
+    }
+}
+
+/// A panic as an error.
+pub(super) fn caught<T>(act: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+        Err(TaskError::Panicked {
             message: words(&*panic),
-        },
-    };
-    end_if_unsynced(cell, &error);
-    tracing::warn!(
-        task = %cell.task(), %error, category = %error.category(), reason = error.reason(),
-        "the journal keeps what it has of this halted task"
-    );
+        })
+    })
 }
 
 /// After a failed sync nothing in this process may open the files again: they may look durable and not be.
@@ -165,9 +234,12 @@ pub(super) fn end_if_unsynced(cell: &TaskCell, error: &TaskError) {
     }
 }
 
-fn tell(cell: &TaskCell, error: &TaskError, after: After) {
+fn tell(cell: &TaskCell, error: &TaskError, after: After, told_to_stop: bool) {
     let (category, reason) = (error.category(), error.reason());
     match after {
+        After::Again(_) if told_to_stop => tracing::warn!(
+            task = %cell.task(), %error, %category, reason, "the task ends: it was told to stop"
+        ),
         After::Again(wait) => tracing::warn!(
             task = %cell.task(), %error, %category, reason, ?wait, "the task starts again"
         ),

@@ -221,15 +221,21 @@ mod tests {
         assert_eq!(found, [if counts { b"2" } else { b"1" }]);
     }
 
-    #[test]
-    fn what_was_taken_back_keeps_nothing_once_its_store_is_opened() {
+    #[rstest]
+    fn what_was_taken_back_keeps_nothing_once_its_store_is_opened(
+        #[values(true, false)] stopped_in_order: bool,
+    ) {
         let place = Place::new();
         let journal = place.journal();
         let mut halted = place.create(0, &journal);
         let first = halted.progress().number.next();
         entry(&identity(0), first, b"1", |entry| halted.prepare(entry)).unwrap();
         halted.cancel_prepared().unwrap();
-        drop(halted);
+        if stopped_in_order {
+            Box::new(halted).close().unwrap();
+        } else {
+            drop(halted);
+        }
         let mut busy = place.create(1, &journal);
         while !journal.is_full() {
             commit(&mut busy, &[7; 400]);

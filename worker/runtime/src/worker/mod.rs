@@ -1,5 +1,8 @@
 //! The tasks of one pod: started, stopped and watched as the assignment says.
 
+mod drain;
+mod launch;
+
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +31,9 @@ use crate::control::health::TaskView;
 use crate::control::metrics::Metrics;
 use crate::control::status::TaskCell;
 use crate::memory::Memory;
-use crate::task::{self, CountWatch, Limits, PartitionCounts, StopSignal, TaskSetup};
+use crate::task::{self, CountWatch, Ended, Limits, PartitionCounts, StopSignal};
+
+pub use self::drain::{Drained, Manager};
 
 /// How long tasks may take to look through their stores.
 const LOOK_PATIENCE: Duration = Duration::from_mins(2);
@@ -100,40 +105,13 @@ struct Running {
     plan: TaskPlan,
     cell: Arc<TaskCell>,
     stop: Arc<StopSignal>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Ended>>,
 }
 
 #[derive(Debug)]
 enum Order {
     Run(Arc<Assignment>),
     Drain,
-}
-
-/// The thread that carries out what a worker was told, one order after the other.
-#[derive(Debug)]
-pub struct Manager(JoinHandle<Drained>);
-
-/// How a drain ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drained {
-    /// Every task committed and let go.
-    Whole,
-    /// A task did not end in time. Nothing is lost: its next start goes on from its last commit.
-    Overdue,
-}
-
-impl Manager {
-    /// Waits until the worker was drained.
-    #[must_use]
-    pub fn wait(self) -> Drained {
-        self.0.join().unwrap_or(Drained::Overdue)
-    }
-
-    /// Whether it has ended. It ends after a drain and never by itself.
-    #[must_use]
-    pub fn ended(&self) -> bool {
-        self.0.is_finished()
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -177,7 +155,7 @@ impl Worker {
                 .name("manager".to_owned())
                 .spawn(move || worker.manage(&inbox))?
         };
-        Ok((worker, Manager(manager)))
+        Ok((worker, Manager::of(manager)))
     }
 
     /// Takes an assignment if it replaces what runs. What it changes is carried out afterwards.
@@ -394,7 +372,13 @@ impl Worker {
         }
         let all: Vec<Task> = lock(&self.running).keys().cloned().collect();
         let drained = self.stop(&all);
-        tracing::info!(?drained, "drained");
+        match drained {
+            Drained::Whole => tracing::info!("drained"),
+            Drained::Unfinished => tracing::error!(
+                "drained, and not all that was done is committed; the next start does it again"
+            ),
+            Drained::Overdue => tracing::error!("not drained: a task hangs"),
+        }
         drained
     }
 
@@ -418,168 +402,6 @@ impl Worker {
             }
             self.launch(assignment, plan);
             drop(desired);
-        }
-    }
-
-    fn launch(&self, assignment: &Assignment, plan: TaskPlan) {
-        let task = plan.task.clone();
-        let store_epoch = plan.store_epoch.get();
-        let cell = Arc::new(TaskCell::new(
-            task.clone(),
-            store_epoch,
-            Arc::clone(&self.config.clock),
-        ));
-        let stop = Arc::new(StopSignal::default());
-        let thread = match self.subscriptions.get(task.subscription.as_str()) {
-            Some(subscription) => self.spawn(assignment, plan.clone(), subscription, &cell, &stop),
-            None => {
-                cell.set_state(
-                    TaskState::Halted,
-                    Some(turbine_crds::control::TaskHalt {
-                        reason: "SubscriptionUnknown".to_owned(),
-                        message: format!(
-                            "the assignment names subscription `{}`, which the compiled app of \
-                             this pod does not have; it starts once the pod has the new app",
-                            task.subscription
-                        ),
-                        person_must_act: false,
-                        offset: None,
-                    }),
-                );
-                None
-            }
-        };
-        lock(&self.running).insert(
-            task,
-            Running {
-                plan,
-                cell,
-                stop,
-                thread,
-            },
-        );
-    }
-
-    fn spawn(
-        &self,
-        assignment: &Assignment,
-        plan: TaskPlan,
-        subscription: &Arc<CompiledSubscription>,
-        cell: &Arc<TaskCell>,
-        stop: &Arc<StopSignal>,
-    ) -> Option<JoinHandle<()>> {
-        let windows: Vec<String> = subscription
-            .windows
-            .iter()
-            .map(|window| window.name.clone())
-            .collect();
-        let metrics = self.metrics.task(&plan.task, &subscription.topic, &windows);
-        let name = plan.task.to_string();
-        let setup = TaskSetup {
-            app_id: self.app_id.clone(),
-            lineage: assignment.lineage,
-            layout_epoch: assignment.epoch,
-            on_foreign: self.config.on_foreign,
-            plan,
-            allow_non_divisor: self.config.app.allow_non_divisor_partitions,
-            subscription: Arc::clone(subscription),
-            kafka: self.config.kafka.clone(),
-            admin: Arc::clone(&self.admin),
-            counts: Arc::clone(&self.counts),
-            memory: self.config.memory.holds(assignment.tasks.len()),
-            queues: self.config.memory.queues(assignment.tasks.len()),
-            volume: self.config.volume.clone(),
-            checkpointer: self.config.checkpointer.clone(),
-            checkpoint_interval: Duration::from_millis(self.config.app.checkpoints.interval_ms),
-            stop_patience: self.config.stop_patience,
-            marking: Arc::clone(&self.marking),
-            limits: Limits {
-                commit_records: self.config.limits.commit_records.min(
-                    self.config
-                        .memory
-                        .commit_records(assignment.tasks.len(), windows.len()),
-                ),
-                batch_bytes: self
-                    .config
-                    .limits
-                    .batch_bytes
-                    .min(self.config.memory.batch_bytes(assignment.tasks.len())),
-                commit_bytes: self.config.limits.commit_bytes.min(
-                    self.config
-                        .memory
-                        .commit_bytes(assignment.tasks.len(), windows.len()),
-                ),
-                live_bytes: self
-                    .config
-                    .limits
-                    .live_bytes
-                    .min(self.config.memory.live_bytes(assignment.tasks.len())),
-                result_bytes: self
-                    .config
-                    .limits
-                    .result_bytes
-                    .min(self.config.memory.result_bytes(assignment.tasks.len())),
-                ..self.config.limits
-            },
-            clock: Arc::clone(&self.config.clock),
-        };
-        let (for_thread, stop) = (Arc::clone(cell), Arc::clone(stop));
-        std::thread::Builder::new()
-            .name(name)
-            .spawn(move || task::run(&setup, &for_thread, &metrics, &stop))
-            .inspect_err(|error| {
-                // Liveness sees a task that should run and has no thread, and the pod starts anew.
-                tracing::error!(task = %cell.task(), %error, "no thread for the task");
-            })
-            .ok()
-    }
-
-    /// Stops tasks, all at once, and waits for their ends.
-    fn stop(&self, tasks: &[Task]) -> Drained {
-        for running in tasks.iter().filter_map(|task| self.handle(task)) {
-            running.1.give();
-        }
-        let deadline = Instant::now() + self.config.stop_patience;
-        let mut drained = Drained::Whole;
-        for task in tasks {
-            if !self.await_end(task, deadline) {
-                tracing::warn!(%task, "the task does not stop in time: its outputs are given up");
-                if let Some((_, stop)) = self.handle(task) {
-                    stop.abandon();
-                }
-                if !self.await_end(task, Instant::now() + Duration::from_secs(2)) {
-                    drained = Drained::Overdue;
-                    tracing::error!(%task, "the task hangs");
-                    continue;
-                }
-            }
-            let ended = lock(&self.running).remove(task);
-            self.metrics.forget(task);
-            if let Some(thread) = ended.and_then(|running| running.thread)
-                && thread.join().is_err()
-            {
-                tracing::error!(%task, "the task's thread panicked");
-            }
-        }
-        drained
-    }
-
-    fn handle(&self, task: &Task) -> Option<(Arc<TaskCell>, Arc<StopSignal>)> {
-        lock(&self.running)
-            .get(task)
-            .map(|running| (Arc::clone(&running.cell), Arc::clone(&running.stop)))
-    }
-
-    fn await_end(&self, task: &Task, deadline: Instant) -> bool {
-        loop {
-            let ended = lock(&self.running)
-                .get(task)
-                .and_then(|running| running.thread.as_ref())
-                .is_none_or(JoinHandle::is_finished);
-            if ended || Instant::now() >= deadline {
-                return ended;
-            }
-            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -1,90 +1,38 @@
 //! Writing outputs: in batches, each record to the partition its key belongs to.
 
+mod acks;
+mod topic;
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode as Code;
-use rdkafka::producer::{BaseProducer, Producer, PurgeConfig};
-use turbine_keygroups::{RawPartitionCount, partition_of};
+use rdkafka::producer::{BaseProducer, Producer as _};
 use turbine_protocol::{TopicName, TransactionalId};
 
 use crate::admin::partition_count;
-use crate::client::{Context, LinkHealth};
+use crate::client::Context;
 use crate::courier::Courier;
 use crate::dead_letter::DeadLetter;
-use crate::error::{Doing, KafkaError, Resource};
+use crate::doing::{Doing, Resource};
+use crate::error::KafkaError;
 use crate::ffi::{self, ProduceBuffer, TopicHandle};
 use crate::lifeline::Lifeline;
 use crate::output::{OutputBatch, Parts, Rejected};
-use crate::ownership::{Ownership, Remedy};
+use crate::ownership::Ownership;
 use crate::settings::{KafkaSettings, QueueBudget};
+
+pub use self::acks::Abandon;
+pub use self::topic::OutputTopic;
 
 /// How often a topic that grew is noticed.
 const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 /// The client waits in whole milliseconds and spins through what is left of one, 20 times a second up to 1 % of a core. A little
 /// more than whole ones leaves nothing.
 const POLL_INTERVAL: Duration = Duration::from_micros(100_100);
-/// What Kafka's format adds to key, value and headers of a record that is alone in its batch, at most: 61 bytes of the batch,
-/// and lengths, times and attributes as numbers of variable length.
-const FRAME: usize = 61 + 36;
-/// What it adds to each header.
-const HEADER_FRAME: usize = 10;
-
-/// A topic that outputs go to.
-pub struct OutputTopic {
-    // The handle goes before the producer it belongs to.
-    handle: TopicHandle,
-    #[expect(
-        dead_code,
-        reason = "keeps the client alive for as long as the handle is"
-    )]
-    producer: Arc<BaseProducer<Context>>,
-    name: TopicName,
-    partitions: AtomicU32,
-    next_for_null: AtomicU32,
-    /// Most bytes of a batch, as far as is known.
-    limit: Option<usize>,
-}
-
-impl fmt::Debug for OutputTopic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutputTopic")
-            .field("name", &self.name)
-            .field("partitions", &self.partitions)
-            .finish_non_exhaustive()
-    }
-}
-
-impl OutputTopic {
-    /// The topic's name.
-    #[must_use]
-    pub fn name(&self) -> &TopicName {
-        &self.name
-    }
-
-    /// The same, with the most bytes of a batch that the broker takes into it: a record that alone is more than that is
-    /// refused before it is sent, for itself, and not by the broker, with all that was sent behind it. A record counts as it
-    /// is, not as it may be compressed.
-    #[must_use]
-    pub fn limited_to(mut self, limit: Option<usize>) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    fn takes(&self, bytes: usize, headers: usize) -> bool {
-        self.limit
-            .is_none_or(|limit| bytes + FRAME + headers * HEADER_FRAME <= limit)
-    }
-
-    /// The partition count that records are placed by.
-    #[must_use]
-    pub fn partitions(&self) -> u32 {
-        self.partitions.load(Ordering::Relaxed)
-    }
-}
 
 /// Writes one task's outputs.
 ///
@@ -118,24 +66,6 @@ impl fmt::Debug for OutputProducer {
 pub(crate) struct Transactional {
     pub(crate) ownership: Ownership,
     pub(crate) courier: Courier,
-}
-
-/// Gives up what a producer has not written yet, from another thread: frees a call that waits for
-/// room in the queue.
-#[derive(Clone)]
-pub struct Abandon(Arc<BaseProducer<Context>>);
-
-impl fmt::Debug for Abandon {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Abandon")
-    }
-}
-
-impl Abandon {
-    /// Fails everything that is not acknowledged yet.
-    pub fn abandon(&self) {
-        self.0.purge(PurgeConfig::default().queue().inflight());
-    }
 }
 
 impl OutputProducer {
@@ -211,14 +141,7 @@ impl OutputProducer {
         let partitions = partition_count(self.producer.client(), &doing, name, timeout)?;
         let handle = TopicHandle::new(&self.producer, name.as_str())
             .ok_or_else(|| doing.code(Code::InvalidTopic, "the client does not take the name"))?;
-        Ok(OutputTopic {
-            handle,
-            producer: Arc::clone(&self.producer),
-            name: name.clone(),
-            partitions: AtomicU32::new(partitions.get()),
-            next_for_null: AtomicU32::new(0),
-            limit: None,
-        })
+        Ok(OutputTopic::new(&self.producer, handle, name, partitions))
     }
 
     pub(crate) fn client(&self) -> &BaseProducer<Context> {
@@ -285,25 +208,12 @@ impl OutputProducer {
             return Ok(());
         }
         for topic in topics {
-            let doing = self.doing("write to", Resource::Topic(&topic.name), timeout);
-            let count = partition_count(self.producer.client(), &doing, &topic.name, timeout)?;
-            topic.partitions.store(count.get(), Ordering::Relaxed);
+            let doing = self.doing("write to", Resource::Topic(topic.name()), timeout);
+            let count = partition_count(self.producer.client(), &doing, topic.name(), timeout)?;
+            topic.set_partitions(count);
         }
         self.refreshed = Some(now);
         Ok(())
-    }
-
-    fn place(topic: &OutputTopic) -> Result<Placement, KafkaError> {
-        let count = RawPartitionCount::try_from(topic.partitions()).map_err(|_| {
-            KafkaError::TopicMissing {
-                topic: topic.name.clone(),
-            }
-        })?;
-        let null = topic.next_for_null.fetch_add(1, Ordering::Relaxed) % count.get();
-        Ok(Placement {
-            count,
-            null: null.cast_signed(),
-        })
     }
 
     /// Writes a batch. Waits while the queue is full: memory is bounded by the budget given at
@@ -319,23 +229,23 @@ impl OutputProducer {
     ) -> Result<Vec<Rejected>, KafkaError> {
         self.check()?;
         self.writes();
-        let placement = Self::place(topic)?;
+        let placement = topic.place()?;
         let mut rejected: Vec<Rejected> = Vec::new();
-        if topic.limit.is_some() {
+        if topic.has_limit() {
             let sizes = batch.iter().map(|parts| size(Some(parts)));
             let too_large = sizes
                 .enumerate()
                 .filter(|(_, bytes)| !topic.takes(*bytes, 0));
             rejected.extend(too_large.map(|(index, bytes)| Rejected {
                 index,
-                reason: too_large_for(topic, bytes),
+                reason: topic.too_large(bytes),
             }));
         }
         // Almost always empty, and then the index among those given is the index in the batch.
         let left_out: Vec<usize> = rejected.iter().map(|one| one.index).collect();
         let mut broken = None;
         self.buffer.produce(
-            &topic.handle,
+            topic.handle(),
             batch
                 .iter()
                 .enumerate()
@@ -343,7 +253,7 @@ impl OutputProducer {
                 .map(|(_, (key, value))| (placement.of(key), key, value)),
             |given, code| {
                 let index = index_in_batch(given, &left_out);
-                match refusal(topic, code, || size(batch.get(index))) {
+                match topic.refusal(code, || size(batch.get(index))) {
                     Ok(reason) => rejected.push(Rejected { index, reason }),
                     Err(error) => broken = broken.take().or(Some(error)),
                 }
@@ -404,13 +314,13 @@ impl OutputProducer {
                 .map(|(name, value)| name.len() + value.map_or(0, <[u8]>::len))
                 .sum::<usize>();
         if !topic.takes(bytes, headers.len()) {
-            return Err(too_large_for(topic, bytes));
+            return Err(topic.too_large(bytes));
         }
         self.writes();
-        let partition = Self::place(topic)?.of(key);
+        let partition = topic.place()?.of(key);
         ffi::produce_with_headers(
             &self.producer,
-            &topic.handle,
+            topic.handle(),
             partition,
             key,
             value,
@@ -418,95 +328,10 @@ impl OutputProducer {
             None,
         )
         .map_err(
-            |code| match refusal(topic, code, || size(Some((key, value)))) {
+            |code| match topic.refusal(code, || size(Some((key, value)))) {
                 Ok(error) | Err(error) => error,
             },
         )
-    }
-
-    /// The first failure since the producer was made, if there was one.
-    ///
-    /// # Errors
-    /// If there was.
-    pub fn check(&self) -> Result<(), KafkaError> {
-        // First, since all that is under way fails with it.
-        let fatal = self.producer.client().fatal_error();
-        match (fatal, &self.transactional) {
-            (Some((code, detail)), Some(transactional))
-                if Remedy::of(code, false) == Remedy::Lost =>
-            {
-                Err(transactional.ownership.lost(detail))
-            }
-            (fatal, _) => match (self.producer.context().undelivered(), fatal) {
-                (Some(error), _) => Err(error),
-                // An idempotent producer asks for its number before it writes.
-                (
-                    None,
-                    Some((
-                        code @ (Code::ClusterAuthorizationFailed
-                        | Code::TopicAuthorizationFailed
-                        | Code::TransactionalIdAuthorizationFailed),
-                        detail,
-                    )),
-                ) => Err(self
-                    .doing("write to", Resource::Cluster, Duration::ZERO)
-                    .code(code, &detail)),
-                (None, Some((_, detail))) => Err(KafkaError::Fatal {
-                    what: "write",
-                    detail,
-                }),
-                (None, None) => Ok(()),
-            },
-        }
-    }
-
-    /// Returns once everything written is acknowledged by all replicas that have to.
-    ///
-    /// # Errors
-    /// The first failure of any record since the producer was made, even if it was returned
-    /// before. [`KafkaError::TimedOut`] if the deadline came first; what is not acknowledged then
-    /// may still be written later.
-    pub fn flush_acked(&self, deadline: Instant) -> Result<(), KafkaError> {
-        let started = Instant::now();
-        let timeout = deadline.saturating_duration_since(started);
-        let flushed = ffi::flush(&self.producer, timeout);
-        // With an empty queue every failure has been handed to the poller, which may still be at
-        // it: an event leaves the queue's length only when it is destroyed.
-        while flushed && ffi::queued(&self.producer) > 0 && Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        self.check()?;
-        if flushed {
-            self.producer.context().settled();
-            Ok(())
-        } else {
-            Err(KafkaError::TimedOut {
-                what: format!(
-                    "{} outputs at {}: their acknowledgement",
-                    ffi::queued(&self.producer),
-                    self.bootstrap
-                ),
-                after: timeout,
-            })
-        }
-    }
-
-    /// Records written and not yet acknowledged.
-    #[must_use]
-    pub fn unacknowledged(&self) -> usize {
-        ffi::queued(&self.producer)
-    }
-
-    /// The trouble on the way to the broker that the client is getting over, since the last flush.
-    #[must_use]
-    pub fn link(&self) -> Option<LinkHealth> {
-        self.producer.context().trouble()
-    }
-
-    /// A handle by which another thread can free a call of this producer that waits.
-    #[must_use]
-    pub fn abandon_handle(&self) -> Abandon {
-        Abandon(Arc::clone(&self.producer))
     }
 }
 
@@ -521,28 +346,9 @@ impl Drop for OutputProducer {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Placement {
-    count: RawPartitionCount,
-    null: i32,
-}
-
-impl Placement {
-    fn of(self, key: Option<&[u8]>) -> i32 {
-        key.map_or(self.null, |key| partition_of(key, self.count).get())
-    }
-}
-
 fn size(record: Option<Parts<'_>>) -> usize {
     let (key, value) = record.unwrap_or_default();
     key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)
-}
-
-fn too_large_for(topic: &OutputTopic, bytes: usize) -> KafkaError {
-    KafkaError::RecordTooLarge {
-        topic: topic.name.to_string(),
-        bytes,
-    }
 }
 
 /// The index in a batch of the record that was the `given`-th of those that were not left out.
@@ -554,22 +360,6 @@ fn index_in_batch(given: usize, left_out: &[usize]) -> usize {
         }
     }
     index
-}
-
-/// `Ok` if the fault is this record's alone, `Err` if the producer cannot go on.
-fn refusal(
-    topic: &OutputTopic,
-    code: Code,
-    bytes: impl FnOnce() -> usize,
-) -> Result<KafkaError, KafkaError> {
-    match code {
-        Code::MessageSizeTooLarge => Ok(too_large_for(topic, bytes())),
-        code => Err(KafkaError::Other {
-            what: "write to a topic",
-            code,
-            detail: format!("topic `{}`", topic.name),
-        }),
-    }
 }
 
 #[cfg(test)]
