@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use crate::app::{
     AggregateSpec, CheckpointStoreSpec, CheckpointsSpec, IdlePolicy, InputSpec, KafkaSpec, LogEdge,
     LogFormat, LogLevel, OnDelete, OnError, OnNullKey, OnRecreate, PartitionKeySpec,
-    ProcessingGuarantee, StartFrom, SubscriptionSpec, TimeUnit, TurbineApp, WindowSpec,
+    ProcessingGuarantee, RescaleSpec, StartFrom, SubscriptionSpec, TimeUnit, TurbineApp,
+    WindowSpec,
 };
 use crate::compiled::{
     AggregateFunction, CompiledAggregate, CompiledApp, CompiledCheckpointStore,
@@ -18,7 +19,7 @@ use crate::quantity::Quantity;
 use crate::rules::FieldError;
 use crate::text::DurationText;
 use crate::validated::{
-    AppName, DEFAULT_NAMESPACE, PodOverrides, Replicas, SecretFile, ValidatedApp, Volume,
+    AppName, DEFAULT_NAMESPACE, PodOverrides, Replicas, Rescale, SecretFile, ValidatedApp, Volume,
     VolumeSize, Worker,
 };
 
@@ -95,6 +96,7 @@ pub(crate) fn validated(
         },
         on_recreate: spec.state.on_recreate.unwrap_or(OnRecreate::Adopt),
         topics_on_delete: topics.on_delete.unwrap_or(OnDelete::Retain),
+        rescale: rescale(spec.rescale.as_ref())?,
         restart_nonce: spec.restart_nonce.clone(),
         pod_overrides: spec
             .pod_overrides
@@ -135,6 +137,15 @@ fn checkpoints(spec: Option<&CheckpointsSpec>) -> Compiled<CompiledCheckpoints> 
         interval_ms: millis(&format!("{path}.interval"), spec.interval.as_ref())?,
         retain,
         store: spec.store.map(checkpoint_store).transpose()?,
+    })
+}
+
+fn rescale(spec: Option<&RescaleSpec>) -> Compiled<Rescale> {
+    let spec = spec.cloned().unwrap_or_default();
+    let path = "spec.rescale";
+    Ok(Rescale {
+        producer_refresh_ms: millis(path, spec.producer_refresh.as_ref())?,
+        order_grace_ms: millis(path, spec.order_grace.as_ref())?,
     })
 }
 

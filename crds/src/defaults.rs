@@ -48,6 +48,9 @@ fn fill_spec(spec: &mut TurbineAppSpec, name: String) {
     let topics = spec.topics.get_or_insert_with(TopicsSpec::default);
     topics.config.get_or_insert_default();
     topics.on_delete.get_or_insert(OnDelete::Retain);
+    let rescale = spec.rescale.get_or_insert_default();
+    default_duration(&mut rescale.producer_refresh, "10m");
+    default_duration(&mut rescale.order_grace, "120s");
 }
 
 fn fill_worker(worker: &mut WorkerSpec) {

@@ -1,8 +1,14 @@
 //! Status: the operator's write-ahead journal, and what people and tools read.
 
+mod rescale;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use rescale::{
+    ReleasedClaim, RescaleStatus, RescaleStep, RescaleSubscription, RescaleTask, RescaleTopic,
+};
 
 /// Written only by the operator, only with `replace_status` under the resourceVersion that it read.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Default)]
@@ -26,6 +32,9 @@ pub struct TurbineAppStatus {
     /// What is on disk now. Absent until the first layout was decided; once there it is never dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayoutStatus>,
+    /// The last change of the layout. Kept after its end: its epoch is not used again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rescale: Option<RescaleStatus>,
     /// Name of the `ControllerRevision` that holds the last accepted spec: what runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_revision: Option<String>,
@@ -68,7 +77,7 @@ pub enum Phase {
 }
 
 /// Partition counts, pods and stores under one growing number.
-#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Hash)]
 #[serde(rename_all = "camelCase")]
 pub struct LayoutStatus {
     /// Random id of the app's state, made once.
@@ -81,7 +90,7 @@ pub struct LayoutStatus {
     pub subscriptions: Vec<LayoutSubscription>,
 }
 
-#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Hash)]
 #[serde(rename_all = "camelCase")]
 pub struct LayoutSubscription {
     pub name: String,

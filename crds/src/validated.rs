@@ -25,6 +25,7 @@ pub struct ValidatedApp {
     pub(crate) volume: Volume,
     pub(crate) on_recreate: OnRecreate,
     pub(crate) topics_on_delete: OnDelete,
+    pub(crate) rescale: Rescale,
     pub(crate) restart_nonce: Option<String>,
     pub(crate) pod_overrides: Option<PodOverrides>,
     pub(crate) secrets: Vec<SecretFile>,
@@ -80,6 +81,11 @@ impl ValidatedApp {
     /// What becomes of topics that Turbine made, when the app is deleted.
     pub fn topics_on_delete(&self) -> OnDelete {
         self.topics_on_delete
+    }
+
+    /// What a change of a partition count waits for.
+    pub fn rescale(&self) -> Rescale {
+        self.rescale
     }
 
     /// Text whose change restarts the workers.
@@ -203,6 +209,25 @@ impl VolumeSize {
     /// Bytes, rounded up.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+/// What is known of the producers when a partition count changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rescale {
+    pub(crate) producer_refresh_ms: u64,
+    pub(crate) order_grace_ms: u64,
+}
+
+impl Rescale {
+    /// Milliseconds after which every producer has seen a new count.
+    pub fn producer_refresh_ms(self) -> u64 {
+        self.producer_refresh_ms
+    }
+
+    /// Milliseconds for which a producer tries a record again.
+    pub fn order_grace_ms(self) -> u64 {
+        self.order_grace_ms
     }
 }
 

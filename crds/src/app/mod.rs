@@ -7,6 +7,7 @@ mod checkpoints;
 mod input;
 mod kafka;
 mod output;
+mod rescale;
 mod state;
 mod subscription;
 mod topics;
@@ -24,6 +25,7 @@ pub use input::{
 };
 pub use kafka::{KafkaSpec, SaslMechanism, SaslSpec, SecretKeyRef, TlsSpec};
 pub use output::{OnCrashRecovery, OutputSpec, ProcessingGuarantee};
+pub use rescale::RescaleSpec;
 pub use state::{OnDelete, OnRecreate, StateSpec, VolumeSpec};
 pub use subscription::{
     OnNullKey, PartitionHash, PartitionKeySpec, RecordKeySpec, SubscriptionSpec,
@@ -121,6 +123,8 @@ pub struct TurbineAppSpec {
     pub state: StateSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topics: Option<TopicsSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rescale: Option<RescaleSpec>,
     /// Any change of this text restarts the workers, pod by pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::NONCE))]

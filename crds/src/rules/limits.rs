@@ -99,6 +99,16 @@ pub const COMMIT_INTERVAL: DurationRange = DurationRange {
     min: ("10ms", 10),
     max: ("1h", 3_600_000),
 };
+/// `rescale.producerRefresh`.
+pub const PRODUCER_REFRESH: DurationRange = DurationRange {
+    min: ("1s", 1_000),
+    max: ("1d", 86_400_000),
+};
+/// `rescale.orderGrace`.
+pub const ORDER_GRACE: DurationRange = DurationRange {
+    min: ("0s", 0),
+    max: ("1h", 3_600_000),
+};
 /// `checkpoints.interval`.
 pub const CHECKPOINT_INTERVAL: DurationRange = DurationRange {
     min: ("1s", 1_000),

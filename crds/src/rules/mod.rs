@@ -18,7 +18,7 @@ pub mod overrides;
 
 use report::{Path, Report};
 
-use crate::app::{ProcessingGuarantee, SubscriptionSpec, TurbineApp};
+use crate::app::{ProcessingGuarantee, RescaleSpec, SubscriptionSpec, TurbineApp};
 use crate::compile;
 use crate::validated::ValidatedApp;
 
@@ -80,6 +80,9 @@ pub fn validate(app: &TurbineApp) -> Result<ValidatedApp, Vec<FieldError>> {
     if let Some(topics) = &spec.topics {
         workers::check_topics(&mut report, &path.field("topics"), topics);
     }
+    if let Some(of) = &spec.rescale {
+        check_rescale(&mut report, &path.field("rescale"), of);
+    }
     if let Some(nonce) = &spec.restart_nonce {
         report.text_length(&path.field("restartNonce"), nonce, 0, limits::NONCE);
     }
@@ -128,6 +131,19 @@ fn check_transaction(report: &mut Report, path: &Path, subscription: &Subscripti
     {
         report.refuse(path, words::LONG_TRANSACTION, &[("text", &interval.0)]);
     }
+}
+
+fn check_rescale(report: &mut Report, path: &Path, rescale: &RescaleSpec) {
+    report.duration(
+        &path.field("producerRefresh"),
+        rescale.producer_refresh.as_ref(),
+        limits::PRODUCER_REFRESH,
+    );
+    report.duration(
+        &path.field("orderGrace"),
+        rescale.order_grace.as_ref(),
+        limits::ORDER_GRACE,
+    );
 }
 
 fn check_subscriptions(report: &mut Report, path: &Path, subscriptions: &[SubscriptionSpec]) {

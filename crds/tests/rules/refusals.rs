@@ -609,6 +609,16 @@ fn checkpoints(#[case] field: &str, #[case] value: Value, #[case] words: &str) {
 }
 
 #[rstest]
+#[case::refresh_soon("producerRefresh", json!("999ms"), "use 1s to 1d")]
+#[case::refresh_late("producerRefresh", json!("1d1ms"), "use 1s to 1d")]
+#[case::grace_late("orderGrace", json!("1h1ms"), "use 0s to 1h")]
+#[case::no_duration("orderGrace", json!("soon"), "is not a duration")]
+fn rescale(#[case] field: &str, #[case] value: Value, #[case] words: &str) {
+    let path = format!("spec.rescale.{field}");
+    check(&[(&path, value)], &path, words, Both);
+}
+
+#[rstest]
 #[case::short_bucket("bucket", json!("ab"), "is not a bucket's name")]
 #[case::capital_bucket("bucket", json!("State"), "is not a bucket's name")]
 #[case::bucket_with_path("bucket", json!("state/fraud"), "is not a bucket's name")]
