@@ -14,6 +14,10 @@ async fn main() -> ExitCode {
         print(&turbine_operator::app::plan::phase_table());
         return ExitCode::SUCCESS;
     }
+    if let Some(Command::RescaleSteps) = settings.command {
+        print(&turbine_operator::app::plan::rescale::step_table());
+        return ExitCode::SUCCESS;
+    }
     if let Err(error) = log(&settings) {
         complain(&format!("--log-level: {error}"));
         return ExitCode::from(2);

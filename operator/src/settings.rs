@@ -79,6 +79,8 @@ pub struct Settings {
 pub enum Command {
     /// Prints the phases of an app and what each may become
     Phases,
+    /// Prints the steps of a rescale, what is on record at each and what it waits for
+    RescaleSteps,
 }
 
 /// Form of the log.

@@ -11,6 +11,7 @@ mod objects;
 mod phase;
 mod placement_rules;
 mod pods;
+pub mod rescale;
 mod run;
 mod topics;
 mod verdict;
