@@ -88,8 +88,13 @@ impl Checked {
                     let (end, counts) = (state.topic.end, state.topic.counts);
                     self.look(&mut next, at, former, end, counts)
                 }
-                (Operator::Idle, _)
-                | (Operator::Asked(..) | Operator::Records(..) | Operator::Acts(_), _) => false,
+                (
+                    Operator::Idle
+                    | Operator::Asked(..)
+                    | Operator::Records(..)
+                    | Operator::Acts(_),
+                    _,
+                ) => false,
             },
             Happens::Ask(at) => {
                 let idle = state.operators[at] == Operator::Idle;

@@ -371,7 +371,7 @@ impl State {
                 word.moved_in_open = !closed;
             }
         }
-        for (epoch, offsets) in &pod.stopped {
+        if let Some((epoch, offsets)) = &pod.stopped {
             for (partition, offset) in offsets {
                 tasks.entry(task(*partition)).or_default().stopped = Some(StopWord {
                     epoch: *epoch,

@@ -8,6 +8,7 @@ use super::advance::after;
 use super::checks::refusals;
 use super::each::{broker, each_old, with_arrays};
 use super::movement::word;
+use super::refusal::Refusal;
 use super::target::target;
 use super::wait::Wait;
 use super::world::{BrokerFacts, CopyAhead, PodFacts, WorkerWord, World};
@@ -24,7 +25,7 @@ fn wanted(world: &World, layout: &LayoutStatus, plan: &RescaleStatus) -> Result<
             Ok(target.replicas == plan.to_replicas && target.counts.into_iter().eq(counts))
         }
         Ok(None) => Ok(false),
-        Err(refusals) if refusals.iter().all(|of| of.passes_by_itself()) => {
+        Err(refusals) if refusals.iter().all(Refusal::passes_by_itself) => {
             Err(Wait::Refused(refusals))
         }
         Err(_) => Ok(false),

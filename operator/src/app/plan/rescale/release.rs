@@ -80,7 +80,8 @@ fn old_state(world: &World, plan: &RescaleStatus) -> Vec<String> {
         .collect();
     left.extend(
         (plan.to_replicas..plan.from_replicas)
-            .filter_map(|pod| world.pods.contains_key(&pod).then(|| format!("pod {pod}"))),
+            .filter(|pod| world.pods.contains_key(pod))
+            .map(|pod| format!("pod {pod}")),
     );
     let delete = world.wanted.on_scale_down == OnDelete::Delete;
     left.extend(plan.release.iter().filter_map(|of| {

@@ -178,6 +178,6 @@ fn a_dry_run_counts_the_bytes_that_change_their_pod() {
 /// From 7, which does not divide 960, each new task takes of each of its groups what each old task has.
 #[test]
 fn out_of_the_escape_every_old_task_gives_to_every_new_one() {
-    let parts = super::super::movement::parts(7, 8, 5);
+    let parts = movement::parts(7, 8, 5);
     assert_eq!(parts, (0..7).map(|old| (old, 120)).collect());
 }
