@@ -93,6 +93,7 @@ pub(crate) fn validated(
                 bytes,
             },
             on_delete: volume.on_delete.unwrap_or(OnDelete::Retain),
+            on_scale_down: volume.on_scale_down.unwrap_or(OnDelete::Retain),
         },
         on_recreate: spec.state.on_recreate.unwrap_or(OnRecreate::Adopt),
         topics_on_delete: topics.on_delete.unwrap_or(OnDelete::Retain),

@@ -1,5 +1,11 @@
 //! What a worker's control API answers on `/status`, and the paths of that API.
 
+mod rescale;
+
+pub use rescale::{
+    HeardPlan, HeldFrontier, HeldStore, OldEnd, OldEndState, PulledPart, PulledStore, RESCALE,
+    RescaleDocument, StoppedTask, TaskRescale, WorkerRescale,
+};
 use serde::{Deserialize, Serialize};
 pub use turbine_keygroups::{MisplacedRecord, Verdict};
 
@@ -34,6 +40,9 @@ pub struct WorkerStatus {
     pub epoch: Option<i64>,
     pub draining: bool,
     pub tasks: Vec<TaskStatus>,
+    /// What it says of changes of the layout; none: it cannot make any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rescale: Option<WorkerRescale>,
 }
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]

@@ -44,6 +44,10 @@ fn fill_spec(spec: &mut TurbineAppSpec, name: String) {
     }
     spec.state.on_recreate.get_or_insert(OnRecreate::Adopt);
     spec.state.volume.on_delete.get_or_insert(OnDelete::Retain);
+    spec.state
+        .volume
+        .on_scale_down
+        .get_or_insert(OnDelete::Retain);
     fill_checkpoints(spec.state.checkpoints.get_or_insert_default());
     let topics = spec.topics.get_or_insert_with(TopicsSpec::default);
     topics.config.get_or_insert_default();

@@ -1,11 +1,13 @@
 //! Status: the operator's write-ahead journal, and what people and tools read.
 
+mod preview;
 mod rescale;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use preview::{PREVIEW, PreviewMove, PreviewRequest, PreviewTopic, RescalePreview};
 pub use rescale::{
     ReleasedClaim, RescaleStatus, RescaleStep, RescaleSubscription, RescaleTask, RescaleTopic,
 };
@@ -35,6 +37,9 @@ pub struct TurbineAppStatus {
     /// The last change of the layout. Kept after its end: its epoch is not used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rescale: Option<RescaleStatus>,
+    /// What the change would do that the annotation `turbine.dev/rescale-preview` asks about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rescale_preview: Option<RescalePreview>,
     /// Name of the `ControllerRevision` that holds the last accepted spec: what runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_revision: Option<String>,
@@ -70,6 +75,8 @@ pub enum Phase {
     Provisioning,
     Starting,
     Running,
+    /// The layout is being changed.
+    Rescaling,
     Stopping,
     Suspended,
     Failed,
@@ -98,6 +105,9 @@ pub struct LayoutSubscription {
     pub partitions: i32,
     /// Layout epoch in which the stores of this subscription were made.
     pub store_epoch: i64,
+    /// Ordinal of the pod of each task, since the layout was changed; before, it follows from the layout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<i32>,
 }
 
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]

@@ -174,6 +174,7 @@ pub struct Volume {
     pub(crate) storage_class: Option<String>,
     pub(crate) size: VolumeSize,
     pub(crate) on_delete: OnDelete,
+    pub(crate) on_scale_down: OnDelete,
 }
 
 impl Volume {
@@ -190,6 +191,11 @@ impl Volume {
     /// What becomes of the volumes when the app is deleted.
     pub fn on_delete(&self) -> OnDelete {
         self.on_delete
+    }
+
+    /// What becomes of the volumes of pods that go when `replicas` is lowered, once their state was given away.
+    pub fn on_scale_down(&self) -> OnDelete {
+        self.on_scale_down
     }
 }
 

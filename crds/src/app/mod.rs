@@ -62,6 +62,12 @@ use crate::status::TurbineAppStatus;
     ),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
+        name = "Rescale",
+        type_ = "string",
+        description = "Step of the last change of the layout",
+        json_path = ".status.rescale.step"
+    ),
+    printcolumn(
         name = "Partitions",
         type_ = "string",
         description = "Partition counts of the inputs",

@@ -33,6 +33,9 @@ pub struct VolumeSpec {
     /// What becomes of the volumes when the app is deleted. Default: retain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_delete: Option<OnDelete>,
+    /// What becomes of the volumes of pods that go when `replicas` is lowered, once their state was given away. Default: retain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_scale_down: Option<OnDelete>,
 }
 
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]

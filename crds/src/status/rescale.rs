@@ -12,6 +12,9 @@ pub struct RescaleStatus {
     pub epoch: i64,
     /// Grows with each record of the plan. What is told carries both numbers; the higher ones hold.
     pub version: i64,
+    /// Random id of this record. Two records of one number can come about when a status is restored while two operators run; by
+    /// their ids they are told apart, and a record of a higher number is made.
+    pub id: String,
     /// Generation of the spec that it came from.
     pub generation: i64,
     pub step: RescaleStep,
@@ -98,7 +101,14 @@ pub struct RescaleTopic {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub grown_at: Option<Timestamp>,
-    /// Offsets behind which no record has the old placement; -1 while not known.
+    /// By old partition: the end of the old placement that its readers were asked last to agree on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposed: Vec<i64>,
+    /// When these were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub proposed_at: Option<Timestamp>,
+    /// Offsets behind which no record has the old placement, as all readers agreed; -1 while not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closes: Vec<i64>,
 }
@@ -159,6 +169,12 @@ impl RescaleStatus {
     #[must_use]
     pub fn over(&self) -> bool {
         matches!(self.step, RescaleStep::Settled | RescaleStep::Undone)
+    }
+
+    /// Whether tasks hold or stand for it, or their state is on its way: what runs may not change otherwise.
+    #[must_use]
+    pub fn in_motion(&self) -> bool {
+        self.step < RescaleStep::Verified
     }
 
     /// Epoch and version, by which an older record is known.

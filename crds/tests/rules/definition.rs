@@ -99,6 +99,7 @@ fn kubectl_shows_what_a_person_asks_first() {
         [
             ("Ready", 0),
             ("Phase", 0),
+            ("Rescale", 0),
             ("Partitions", 0),
             ("Replicas", 0),
             ("Age", 0),
