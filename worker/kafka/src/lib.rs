@@ -25,8 +25,8 @@ mod settings;
 mod transaction;
 
 pub use admin::{
-    Admin, Broker, CommittedOffset, CreateOutcome, DeleteOutcome, MissingRight, NeededRights,
-    NewTopic, Right, TopicLayout, TopicPresence,
+    Admin, Broker, CommittedOffset, CountsByBroker, CreateOutcome, DeleteOutcome, GrowOutcome,
+    MissingRight, NeededRights, NewTopic, Right, TopicLayout, TopicPresence,
 };
 pub use batch::{Headers, RecordBatch, Timestamp};
 pub use client::LinkHealth;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use turbine_keygroups::Partition;
-use turbine_protocol::{CommittedReceipt, GroupId, TopicName, TransactionalId};
+use turbine_protocol::rescale::seal::SealedReceipt;
+use turbine_protocol::{CommittedReceipt, GroupId, Offset, TopicName, TransactionalId};
 
 use crate::consume::one;
 use crate::error::{Doing, KafkaError, Resource};
@@ -129,6 +130,31 @@ impl Transactions {
         committed: &CommittedReceipt,
         timeout: Duration,
     ) -> Result<(), KafkaError> {
+        let receipt = committed.receipt.to_string();
+        self.send(producer, committed.offset, &receipt, timeout)
+    }
+
+    /// The same with a receipt that ends the right of this id's task to commit.
+    ///
+    /// # Errors
+    /// As [`Transactions::send_offset`].
+    pub fn send_seal(
+        &self,
+        producer: &OutputProducer,
+        offset: Offset,
+        seal: &SealedReceipt,
+        timeout: Duration,
+    ) -> Result<(), KafkaError> {
+        self.send(producer, offset, &seal.to_string(), timeout)
+    }
+
+    fn send(
+        &self,
+        producer: &OutputProducer,
+        offset: Offset,
+        receipt: &str,
+        timeout: Duration,
+    ) -> Result<(), KafkaError> {
         let what = "send offsets to";
         let doing = Doing {
             what,
@@ -143,7 +169,7 @@ impl Transactions {
         let deadline = Instant::now() + timeout;
         loop {
             let list = self
-                .offsets(committed)
+                .offsets(offset, receipt)
                 .map_err(|error| doing.failed(&error))?;
             let group = self.group.clone();
             let sent = transactional
@@ -164,11 +190,12 @@ impl Transactions {
 
     fn offsets(
         &self,
-        committed: &CommittedReceipt,
+        offset: Offset,
+        receipt: &str,
     ) -> Result<TopicPartitionList, rdkafka::error::KafkaError> {
-        let list = one(&self.topic, self.partition, Some(committed.offset))?;
+        let list = one(&self.topic, self.partition, Some(offset))?;
         if let Some(mut element) = list.find_partition(self.topic.as_str(), self.partition.get()) {
-            element.set_metadata(committed.receipt.to_string());
+            element.set_metadata(receipt);
         }
         Ok(list)
     }

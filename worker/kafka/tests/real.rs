@@ -17,11 +17,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use common::{Bed, WAIT, deadline, offset, partition};
 use rstest::rstest;
 use turbine_kafka::{
-    Admin, ClientCertificate, CommitOutcome, CreateOutcome, DeleteOutcome, KafkaError,
+    Admin, ClientCertificate, CommitOutcome, CreateOutcome, DeleteOutcome, GrowOutcome, KafkaError,
     KafkaSettings, Mechanism, NewTopic, OutputBatch, Sasl, Secret, Tls, TopicPresence,
     Transactions,
 };
 use turbine_keygroups::RawPartitionCount;
+use turbine_protocol::rescale::seal::{GroupReceipt, SealedReceipt};
 use turbine_protocol::{GroupId, TopicName, TransactionalId};
 
 fn new_topic(name: &TopicName, partitions: RawPartitionCount) -> NewTopic {
@@ -403,5 +404,95 @@ fn a_commit_costs_milliseconds(#[case] records: usize) {
             let (median, most) = (part[ROUNDS / 2], part[ROUNDS * 99 / 100]);
             println!("{records} records, {name}: median {median:?}, 99 of 100 below {most:?}");
         }
+    });
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn a_topic_grows_once_and_every_broker_says_so() {
+    with_bed(|bed, admin| {
+        let name = bed.topic("grows", 4);
+        let count = 8.try_into().unwrap();
+        assert_eq!(
+            admin.grow_topic(&name, count, WAIT).unwrap(),
+            GrowOutcome::Grown
+        );
+        admin
+            .await_partition_count(&name, count, deadline())
+            .unwrap();
+        assert_eq!(
+            admin.grow_topic(&name, count, WAIT).unwrap(),
+            GrowOutcome::HasIt
+        );
+        let lower = 4.try_into().unwrap();
+        assert!(admin.grow_topic(&name, lower, WAIT).is_err());
+        let counts = admin
+            .counts_by_broker(std::slice::from_ref(&name), WAIT)
+            .unwrap();
+        assert_eq!(counts.silent, 0);
+        assert!(!counts.answers.is_empty());
+        assert!(
+            counts
+                .answers
+                .iter()
+                .all(|answer| answer.get(&name) == Some(&count))
+        );
+        // This user may do everything.
+        let none: Vec<TopicName> = Vec::new();
+        assert_eq!(admin.not_alterable(&[name], WAIT).unwrap(), none);
+    });
+}
+
+#[test]
+#[ignore = "needs a real broker at TURBINE_KAFKA_BOOTSTRAP"]
+fn a_seal_is_committed_at_the_same_offset_and_whoever_had_the_id_commits_no_more() {
+    with_bed(|bed, admin| {
+        let (input, group) = (bed.topic("sealed", 1), bed.group("s"));
+        let transactions = || {
+            Transactions::of(
+                TransactionalId::of(
+                    &bed.run.parse().unwrap(),
+                    &"s".parse().unwrap(),
+                    partition(0),
+                ),
+                group.clone(),
+                input.clone(),
+                partition(0),
+            )
+        };
+        let old = transactions();
+        let task = old.producer(&bed.settings, common::budget()).unwrap();
+        old.take_over(&task, WAIT).unwrap();
+        old.begin(&task).unwrap();
+        let committed = common::receipt();
+        old.send_offset(&task, &committed, WAIT).unwrap();
+        assert_eq!(old.commit(&task, WAIT), CommitOutcome::Committed);
+
+        let sealed = SealedReceipt {
+            sealed_by: 9.try_into().unwrap(),
+            last: committed.receipt,
+        };
+        let operator = transactions();
+        let producer = operator.producer(&bed.settings, common::budget()).unwrap();
+        operator.take_over(&producer, WAIT).unwrap();
+        operator.begin(&producer).unwrap();
+        operator
+            .send_seal(&producer, committed.offset, &sealed, WAIT)
+            .unwrap();
+        assert_eq!(operator.commit(&producer, WAIT), CommitOutcome::Committed);
+        let found = admin
+            .committed_at(&group, &input, partition(0), WAIT)
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.offset, committed.offset);
+        assert_eq!(
+            found.metadata.parse::<GroupReceipt>().unwrap(),
+            GroupReceipt::Sealed(sealed)
+        );
+
+        old.begin(&task).unwrap();
+        let fenced = old.send_offset(&task, &committed, WAIT).is_err()
+            || old.commit(&task, WAIT) != CommitOutcome::Committed;
+        assert!(fenced, "a task that was sealed still commits");
     });
 }

@@ -1,6 +1,7 @@
 //! What is asked of the broker outside the data path. All calls block.
 
 mod groups;
+mod growth;
 mod rights;
 mod topics;
 
@@ -18,6 +19,7 @@ use turbine_protocol::{LogBounds, Offset, TopicName};
 
 pub(crate) use groups::committed_of;
 pub use groups::{CommittedOffset, DeleteOutcome};
+pub use growth::{CountsByBroker, GrowOutcome};
 pub(crate) use rights::listed;
 pub use rights::{MissingRight, NeededRights, Right};
 pub use topics::{CreateOutcome, NewTopic, TopicLayout, TopicPresence};

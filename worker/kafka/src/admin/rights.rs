@@ -19,6 +19,8 @@ pub enum Right {
     Read,
     /// To write to a topic.
     Write,
+    /// To grow a topic.
+    Alter,
     /// To see a topic or a group at all; comes with either of the others.
     Describe,
 }
@@ -29,6 +31,7 @@ impl Right {
         match self {
             Self::Read => 3,
             Self::Write => 4,
+            Self::Alter => 7,
             Self::Describe => 8,
         }
     }
@@ -39,6 +42,7 @@ impl fmt::Display for Right {
         f.write_str(match self {
             Self::Read => "Read",
             Self::Write => "Write",
+            Self::Alter => "Alter",
             Self::Describe => "Describe",
         })
     }
@@ -105,6 +109,15 @@ fn missing(
         Err(Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed) => Ok(lacks(needed)),
         Err(code) => Err(code),
     }
+}
+
+/// Whether the broker says that a right is not there.
+pub(super) fn lacking(
+    resource: Resource<'_>,
+    right: Right,
+    told: Result<ffi::Operations, Code>,
+) -> bool {
+    missing(resource, &[right], told).is_ok_and(|missing| !missing.is_empty())
 }
 
 /// What the cluster id of a broker within a process begins with.

@@ -262,14 +262,14 @@ pub(super) fn no_answer(doing: &Doing<'_>) -> KafkaError {
 
 /// A client that knows one broker's address only, for one question: from its answer the client learns of the others and may ask
 /// them next. So an answer is taken only if that broker gave it.
-struct OneBroker<'a> {
+pub(super) struct OneBroker<'a> {
     admin: &'a Admin,
     reader: BaseConsumer<Context>,
     broker: &'a Broker,
 }
 
 impl<'a> OneBroker<'a> {
-    fn open(admin: &'a Admin, broker: &'a Broker) -> Result<Self, KafkaError> {
+    pub(super) fn open(admin: &'a Admin, broker: &'a Broker) -> Result<Self, KafkaError> {
         let doing = admin.doing("ask one broker of", Resource::Cluster, Duration::ZERO);
         let reader = admin
             .settings
@@ -284,7 +284,7 @@ impl<'a> OneBroker<'a> {
         })
     }
 
-    fn partitions(
+    pub(super) fn partitions(
         self,
         topic: &TopicName,
         timeout: Duration,
