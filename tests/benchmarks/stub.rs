@@ -114,5 +114,6 @@ async fn status(
         epoch: document.map(|document| document.epoch),
         draining: false,
         tasks,
+        rescale: None,
     })
 }

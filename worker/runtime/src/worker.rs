@@ -378,6 +378,7 @@ impl Worker {
             epoch: self.epoch(),
             draining: self.draining(),
             tasks: self.views().into_iter().map(|task| task.status).collect(),
+            rescale: None,
         }
     }
 
