@@ -34,6 +34,8 @@ const ASK_EVERY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_mins(10);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MOVING_LIMIT: Duration = Duration::from_secs(10);
+/// While tasks stand still for a rescale: each step costs at most this much of the pause.
+const PAUSED_EVERY: Duration = Duration::from_millis(250);
 const BLOCKED_LIMIT: Duration = Duration::from_mins(1);
 
 type Key = (String, String);
@@ -304,6 +306,7 @@ async fn reconcile(app: Arc<TurbineApp>, context: Arc<Context>) -> Result<Action
         match outcome.pace {
             Pace::Settled => "settled",
             Pace::Moving => "moving",
+            Pace::Paused => "paused",
             Pace::Blocked => "blocked",
         },
         began.elapsed(),
@@ -322,6 +325,7 @@ async fn reconcile(app: Arc<TurbineApp>, context: Arc<Context>) -> Result<Action
         let delay = match outcome.pace {
             Pace::Settled => ASK_EVERY,
             Pace::Moving => growing(track.attempts, MOVING_LIMIT),
+            Pace::Paused => PAUSED_EVERY,
             Pace::Blocked => growing(track.attempts, BLOCKED_LIMIT),
         };
         track.attempts = track.attempts.saturating_add(1);

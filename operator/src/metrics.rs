@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use turbine_crds::status::{RescaleStatus, RescaleStep};
 use turbine_protocol::Category;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -32,6 +33,11 @@ struct PhaseLabel {
     phase: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StepLabel {
+    step: String,
+}
+
 /// All figures, registered once.
 #[derive(Debug)]
 pub struct Metrics {
@@ -39,6 +45,8 @@ pub struct Metrics {
     passes: Family<OutcomeLabel, Counter>,
     pass_seconds: Histogram,
     signals: Family<ReasonLabel, Counter>,
+    rescale_steps: Family<StepLabel, Counter>,
+    rescale_pause: Histogram,
     act_failures: Family<CategoryLabel, Counter>,
     event_failures: Counter,
     status_writes: Counter,
@@ -71,6 +79,19 @@ impl Metrics {
             "happenings",
             "What the operator did, by reason",
             Clone::clone(&signals),
+        );
+        let rescale_steps = Family::default();
+        registry.register(
+            "rescale_steps",
+            "Steps of rescales that were put on record, by step",
+            Clone::clone(&rescale_steps),
+        );
+        let rescale_pause = Histogram::new(exponential_buckets(0.125, 2.0, 16));
+        registry.register_with_unit(
+            "rescale_pause",
+            "How long tasks stood still for a rescale",
+            Unit::Seconds,
+            rescale_pause.clone(),
         );
         let act_failures = Family::default();
         registry.register(
@@ -121,6 +142,8 @@ impl Metrics {
             passes,
             pass_seconds,
             signals,
+            rescale_steps,
+            rescale_pause,
             act_failures,
             event_failures,
             status_writes,
@@ -139,6 +162,17 @@ impl Metrics {
 
     pub(crate) fn signal(&self, reason: &'static str) {
         self.signals.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    pub(crate) fn rescale_step(&self, plan: &RescaleStatus) {
+        let step = plan.step.to_string();
+        self.rescale_steps.get_or_create(&StepLabel { step }).inc();
+        if let (RescaleStep::Verified, Some(from), Some(to)) =
+            (plan.step, plan.paused_at, plan.resumed_at)
+        {
+            self.rescale_pause
+                .observe(to.duration_since(from).as_secs_f64());
+        }
     }
 
     pub(crate) fn act_failed(&self, category: Category) {

@@ -75,6 +75,10 @@ pub enum Trouble {
     )]
     FormerObjectGoing { kind: Kind, name: String },
     #[error(
+        "a rescale (epoch {epoch}) is at {step}: a spec with other subscriptions waits until its tasks run again, and goes on by itself"
+    )]
+    RescaleRuns { epoch: i64, step: String },
+    #[error(
         "no worker image: set spec.worker.image, or give the operator a default with --worker-image"
     )]
     NoWorkerImage,
@@ -127,7 +131,7 @@ impl Trouble {
     #[must_use]
     pub fn person_must_act(&self) -> bool {
         match self {
-            Self::FormerObjectGoing { .. } => false,
+            Self::FormerObjectGoing { .. } | Self::RescaleRuns { .. } => false,
             Self::Kafka(fault) => !fault.passes_by_itself(),
             Self::Act {
                 person_must_act, ..
@@ -157,6 +161,7 @@ impl Trouble {
                 | Self::SecretMissing { .. }
                 | Self::Kafka(_)
                 | Self::FormerObjectGoing { .. }
+                | Self::RescaleRuns { .. }
         )
     }
 
@@ -179,6 +184,7 @@ impl Trouble {
             | Self::KeptStateUnusable { .. }
             | Self::ForeignObject { .. }
             | Self::FormerObjectGoing { .. }
+            | Self::RescaleRuns { .. }
             | Self::NoWorkerImage => false,
         }
     }
@@ -195,6 +201,7 @@ impl Trouble {
             Self::KeptStateRefused { .. } | Self::KeptStateUnusable { .. } => Category::Storage,
             Self::ForeignObject { .. }
             | Self::FormerObjectGoing { .. }
+            | Self::RescaleRuns { .. }
             | Self::SecretMissing { .. } => Category::Kubernetes,
             Self::InvalidSpec(_)
             | Self::ChangeRefused(_)
@@ -225,6 +232,7 @@ impl Trouble {
             Self::KeptStateUnusable { .. } => "KeptStateUnusable",
             Self::ForeignObject { .. } => "ForeignObject",
             Self::FormerObjectGoing { .. } => "FormerObjectsGoing",
+            Self::RescaleRuns { .. } => "RescaleRuns",
             Self::NoWorkerImage => "NoWorkerImage",
             Self::Act { reason, .. } => reason,
         }

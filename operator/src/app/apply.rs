@@ -6,6 +6,7 @@ use turbine_crds::app::TurbineApp;
 use turbine_protocol::{Category, Fault};
 
 use super::plan::{Act, Known, Why};
+use super::rescale;
 use super::seen::Seen;
 use super::{World, build, names};
 use crate::cluster::{ClusterError, Kind, Propagation};
@@ -204,6 +205,7 @@ pub(crate) async fn perform(
                 signal(world, seen, Signal::TopicDeleted { topic }).await;
             }
         }
+        Act::Rescale(steps) => return rescale::perform(world, known, steps).await,
         Act::LeaveBehind { what, why } => {
             signal(world, seen, Signal::LeftBehind { what, why }).await;
             return Ok(Done::Same);
@@ -212,7 +214,7 @@ pub(crate) async fn perform(
     Ok(Done::Changed)
 }
 
-async fn signal(world: &World, seen: &Seen, signal: Signal<'_>) {
+pub(super) async fn signal(world: &World, seen: &Seen, signal: Signal<'_>) {
     world.signals.give(&seen.app, &signal).await;
 }
 

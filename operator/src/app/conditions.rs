@@ -13,6 +13,8 @@ pub(crate) enum ConditionType {
     TopicsReady,
     Degraded,
     RescaleBlocked,
+    /// There since the first change of the layout; its reason is the step.
+    Rescaling,
     /// Whether records lie where murmur2 puts their keys, by what the workers saw.
     PlacementVerified,
     /// There only while keyed state runs on such a count knowingly.

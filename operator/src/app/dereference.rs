@@ -11,10 +11,11 @@ use turbine_crds::app::TurbineApp;
 use turbine_crds::rules;
 use turbine_crds::validated::ValidatedApp;
 
+use super::plan::rescaling;
 use super::seen::{Asked, Seen, Specs, name_of, text};
 use super::{World, build, names};
 use crate::cluster::{ClusterError, Kind};
-use crate::kafka::KafkaAccess;
+use crate::kafka::{BrokerFacts, KafkaAccess};
 use crate::words::Trouble;
 use crate::workers::WorkerTarget;
 
@@ -130,7 +131,53 @@ pub(crate) async fn outside(
     asked.access = access;
     asked.kafka = answer;
     asked.taken_by = taken_by;
+    asked.other_readers = other_readers(world, seen);
+    asked.layout = layout(world, seen, specs, &asked).await;
     Ok(asked)
+}
+
+/// By the brokers' address as it is written: an app that writes another one is not found.
+fn other_readers(world: &World, seen: &Seen) -> Vec<String> {
+    if !rescaling::preview_asked(seen) {
+        return Vec::new();
+    }
+    let topics = |app: &TurbineApp| -> BTreeSet<String> {
+        let subscriptions = app.spec.subscriptions.iter();
+        subscriptions.map(|of| of.input.topic.clone()).collect()
+    };
+    let ours = topics(&seen.app);
+    let mut readers: Vec<String> = world
+        .peers
+        .all()
+        .iter()
+        .filter(|peer| peer.uid() != seen.app.uid())
+        .filter(|peer| {
+            peer.spec.kafka.bootstrap_servers == seen.app.spec.kafka.bootstrap_servers
+                && !topics(peer).is_disjoint(&ours)
+        })
+        .map(|peer| {
+            format!(
+                "{}/{}",
+                peer.namespace().unwrap_or_default(),
+                peer.name_any()
+            )
+        })
+        .collect();
+    readers.sort_unstable();
+    readers
+}
+
+/// Asked last: a change of the layout is decided from what brokers answer after everything else was read.
+async fn layout(
+    world: &World,
+    seen: &Seen,
+    specs: &Specs,
+    asked: &Asked,
+) -> Option<Result<BrokerFacts, Trouble>> {
+    let question = rescaling::question(seen, specs, asked, (world.clock)())?;
+    let access = asked.access.as_ref()?;
+    let answer = world.kafka.layout(access, &question).await;
+    Some(answer.map_err(Trouble::Kafka))
 }
 
 type Broker = (

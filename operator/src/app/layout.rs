@@ -115,6 +115,7 @@ pub fn needed(
             topic: subscription.topic.clone(),
             partitions: real,
             store_epoch: layout.epoch,
+            pods: Vec::new(),
         });
     }
     layout
@@ -169,6 +170,30 @@ pub fn differences(app: &ValidatedApp, layout: &LayoutStatus, counts: &Counts) -
     found
 }
 
+/// Ordinal of the pod of each task, those of subscriptions that do not run included.
+///
+/// # Errors
+/// If the layout holds names or counts that no layout can hold.
+pub fn placement(app: &str, layout: &LayoutStatus) -> Result<BTreeMap<Task, i32>, DamagedLayout> {
+    let pods: Vec<PodName> = names::pods(app, layout.replicas)
+        .into_iter()
+        .map(PodName)
+        .collect();
+    let ordinals: BTreeMap<&PodName, i32> = pods.iter().zip(0..).collect();
+    let placed = place(&in_order(layout), &pods)?;
+    Ok(placed
+        .iter()
+        .filter_map(|(task, pod)| Some((task.clone(), *ordinals.get(pod)?)))
+        .collect())
+}
+
+/// In the order in which their stores were made.
+fn in_order(layout: &LayoutStatus) -> Vec<&LayoutSubscription> {
+    let mut order: Vec<&LayoutSubscription> = layout.subscriptions.iter().collect();
+    order.sort_by(|one, other| (one.store_epoch, &one.name).cmp(&(other.store_epoch, &other.name)));
+    order
+}
+
 /// Which pod runs which task of the subscriptions in `running`.
 ///
 /// # Errors
@@ -182,22 +207,8 @@ pub fn document(
         .into_iter()
         .map(PodName)
         .collect();
-    let mut order: Vec<&LayoutSubscription> = layout.subscriptions.iter().collect();
-    order.sort_by(|one, other| (one.store_epoch, &one.name).cmp(&(other.store_epoch, &other.name)));
-
-    let mut placed = Assignment::default();
-    let mut tasks: BTreeSet<Task> = BTreeSet::new();
-    let mut at = 0;
-    while at < order.len() {
-        // Subscriptions of one epoch were placed together.
-        let epoch = order[at].store_epoch;
-        while at < order.len() && order[at].store_epoch == epoch {
-            tasks.extend(tasks_of(order[at])?);
-            at += 1;
-        }
-        placed = assign(&tasks, &pods, &placed);
-    }
-
+    let order = in_order(layout);
+    let placed = place(&order, &pods)?;
     let mut assigned: Vec<AssignedTask> = placed
         .iter()
         .filter(|(task, _)| running.contains(task.subscription.as_str()))
@@ -221,6 +232,57 @@ pub fn document(
         epoch: layout.epoch,
         tasks: assigned,
     })
+}
+
+/// The pod of each task: where the last change of the layout put it, else beside what lies there already.
+fn place(order: &[&LayoutSubscription], pods: &[PodName]) -> Result<Assignment, DamagedLayout> {
+    let mut placed = Assignment::default();
+    let mut tasks: BTreeSet<Task> = BTreeSet::new();
+    for laid in order.iter().filter(|of| !of.pods.is_empty()) {
+        let named = laid.pods.iter().map(|at| {
+            let pod = usize::try_from(*at).ok().and_then(|at| pods.get(at));
+            pod.cloned().ok_or_else(|| {
+                DamagedLayout(format!("subscription {} lies on pod {at}", laid.name))
+            })
+        });
+        let named: Vec<PodName> = named.collect::<Result<_, _>>()?;
+        let of = tasks_of(laid)?;
+        if of.len() != named.len() {
+            return Err(DamagedLayout(format!(
+                "subscription {} has {} partitions on {} pods",
+                laid.name,
+                of.len(),
+                named.len()
+            )));
+        }
+        tasks.extend(of.iter().cloned());
+        placed = placed
+            .iter()
+            .map(|(task, pod)| (task.clone(), pod.clone()))
+            .chain(of.into_iter().zip(named))
+            .collect();
+    }
+    let free: Vec<&LayoutSubscription> = order
+        .iter()
+        .filter(|of| of.pods.is_empty())
+        .copied()
+        .collect();
+    // Subscriptions of one epoch were placed together.
+    for together in free.chunk_by(|one, other| one.store_epoch == other.store_epoch) {
+        let mut new = BTreeSet::new();
+        for laid in together {
+            new.extend(tasks_of(laid)?);
+        }
+        tasks.extend(new.iter().cloned());
+        let all = assign(&tasks, pods, &placed);
+        let new = all.iter().filter(|(task, _)| new.contains(*task));
+        placed = placed
+            .iter()
+            .chain(new)
+            .map(|(task, pod)| (task.clone(), pod.clone()))
+            .collect();
+    }
+    Ok(placed)
 }
 
 fn tasks_of(laid: &LayoutSubscription) -> Result<Vec<Task>, DamagedLayout> {

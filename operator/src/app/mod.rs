@@ -12,6 +12,7 @@ pub mod diff;
 pub mod layout;
 pub mod names;
 pub mod plan;
+mod rescale;
 pub mod seen;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use turbine_crds::app::TurbineApp;
-use turbine_crds::status::TurbineAppStatus;
+use turbine_crds::status::{RescaleStatus, TurbineAppStatus};
 use turbine_protocol::{Fault, Lineage};
 use uuid::Uuid;
 
@@ -42,8 +43,9 @@ use crate::workers::WorkersView;
 /// Figures in the status (ready workers, running tasks) are not written more often than this.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// Rounds of one pass. A start takes about ten; the limit only stops two writers that undo each other.
-const ROUNDS: usize = 40;
+/// Rounds of one pass. A start takes about ten, a rescale whose workers answer at once about fifty; the limit only stops two writers
+/// that undo each other.
+const ROUNDS: usize = 120;
 
 /// The other apps that the operator knows, from its watch.
 pub trait Peers: Send + Sync + std::fmt::Debug {
@@ -74,6 +76,8 @@ struct Remembered {
     /// What the last try to act ran into. It is kept so that a fault that stays is written once.
     fault: Option<Trouble>,
     wrote: Option<Instant>,
+    /// Records of a plan that workers took, by pod. Whether they follow them their status says.
+    told: HashMap<String, (i64, i64)>,
 }
 
 impl Memory {
@@ -260,9 +264,26 @@ struct Looked {
 
 async fn look(world: &World, app: TurbineApp) -> Result<Looked, ClusterError> {
     let seen = dereference::cluster(world, app).await?;
+    unchanged(world, &seen).await?;
     let specs = validate::validate(&seen);
     let asked = dereference::outside(world, &seen, &specs).await?;
     Ok(Looked { seen, specs, asked })
+}
+
+/// Objects are read one after the other. Those of an app with a plan must have been read under one record of it: else an operator that was
+/// deposed in between could lay an old record beside a new object, and change that under its newest resourceVersion.
+async fn unchanged(world: &World, seen: &Seen) -> Result<(), ClusterError> {
+    if seen.status().rescale.is_none() {
+        return Ok(());
+    }
+    let now = dereference::app(world, &seen.namespace(), &seen.name()).await?;
+    let version = now.and_then(|app| app.metadata.resource_version);
+    if version == seen.app.metadata.resource_version {
+        return Ok(());
+    }
+    Err(ClusterError::Conflict {
+        object: format!("TurbineApp {}/{}", seen.namespace(), seen.name()),
+    })
 }
 
 async fn decide(world: &World, looked: &Looked, now: Timestamp) -> Result<Round, ClusterError> {
@@ -295,6 +316,7 @@ async fn decide(world: &World, looked: &Looked, now: Timestamp) -> Result<Round,
             only_figures(&stored, &status) && wrote.is_some_and(|at| at.elapsed() < PROGRESS_EVERY);
         if !waits {
             app = store(world, &seen.app, status).await?;
+            rescale::told_of_step(world, &app, &stored).await;
             if let Some(layout) = adopted {
                 world
                     .signals
@@ -333,7 +355,9 @@ async fn decide(world: &World, looked: &Looked, now: Timestamp) -> Result<Round,
                 ActError::Cluster(_) | ActError::Defect(_) => Trouble::act(&error),
             };
             if fault.as_ref() == Some(&trouble) {
-                return Ok(rest(Pace::Blocked));
+                // Tasks that stand still do not wait as long as an app that somebody has to see to.
+                let paused = pace == Pace::Paused;
+                return Ok(rest(if paused { Pace::Moving } else { Pace::Blocked }));
             }
             world.signals.failed(&seen.app, &error).await;
             world
@@ -419,4 +443,7 @@ fn only_figures(one: &TurbineAppStatus, other: &TurbineAppStatus) -> bool {
         && one.layout == other.layout
         && one.accepted_revision == other.accepted_revision
         && one.topics == other.topics
+        && one.rescale_preview == other.rescale_preview
+        && one.rescale.as_ref().map(RescaleStatus::durable)
+            == other.rescale.as_ref().map(RescaleStatus::durable)
 }

@@ -21,6 +21,8 @@ pub const CONFIG_HASH: &str = "turbine.dev/config-hash";
 /// and the resource that it was provisioned for.
 pub const LINEAGE: &str = "turbine.dev/lineage";
 pub const LAYOUT: &str = "turbine.dev/layout";
+/// Annotation of a volume: the last record of a change of the layout, with the layout that it is about.
+pub const RESCALE: &str = "turbine.dev/rescale";
 pub const APP_UID: &str = "turbine.dev/app-uid";
 /// Annotation of the `TurbineApp` that makes the operator keep its hands off.
 pub const PAUSED: &str = "turbine.dev/paused";

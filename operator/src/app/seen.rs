@@ -11,7 +11,7 @@ use turbine_crds::validated::ValidatedApp;
 
 use super::layout::Counts;
 use crate::cluster::Kind;
-use crate::kafka::{KafkaAccess, KafkaSeen};
+use crate::kafka::{BrokerFacts, KafkaAccess, KafkaSeen};
 use crate::words::Trouble;
 use crate::workers::{ControlToken, WorkerAnswer, WorkerTarget};
 
@@ -95,6 +95,10 @@ pub struct Asked {
     /// The app that came first with our identity, if one did.
     pub taken_by: Option<String>,
     pub token: Option<ControlToken>,
+    /// What a change of the layout rests on; `None` if none is on its way or asked for.
+    pub layout: Option<Result<BrokerFacts, Trouble>>,
+    /// Other apps that read an input topic of this one; looked for when a preview is asked for.
+    pub other_readers: Vec<String>,
     pub workers: BTreeMap<String, (WorkerTarget, WorkerAnswer)>,
 }
 

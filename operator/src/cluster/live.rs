@@ -128,6 +128,27 @@ fn name_of(value: &Value) -> &str {
         .unwrap_or_default()
 }
 
+impl LiveCluster {
+    async fn remove(
+        &self,
+        named: Named<'_>,
+        preconditions: Preconditions,
+        policy: PropagationPolicy,
+    ) -> Result<(), ClusterError> {
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            propagation_policy: Some(policy),
+            ..DeleteParams::default()
+        };
+        let api = self.api(named.0, named.1);
+        let deleted = api.delete(named.2, &params);
+        match within("delete", named, deleted).await {
+            Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 #[async_trait]
 impl Cluster for LiveCluster {
     async fn get(
@@ -224,28 +245,33 @@ impl Cluster for LiveCluster {
         uid: &str,
         propagation: Propagation,
     ) -> Result<(), ClusterError> {
-        let named = Named(kind, namespace, name);
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
-            }),
-            propagation_policy: Some(match propagation {
-                Propagation::Orphan => PropagationPolicy::Orphan,
-                Propagation::Background => PropagationPolicy::Background,
-            }),
-            ..DeleteParams::default()
+        let preconditions = Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
         };
-        match within(
-            "delete",
-            named,
-            self.api(kind, namespace).delete(name, &params),
-        )
-        .await
-        {
-            Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let policy = match propagation {
+            Propagation::Orphan => PropagationPolicy::Orphan,
+            Propagation::Background => PropagationPolicy::Background,
+        };
+        self.remove(Named(kind, namespace, name), preconditions, policy)
+            .await
+    }
+
+    async fn delete_unchanged(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<(), ClusterError> {
+        let preconditions = Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: Some(resource_version.to_owned()),
+        };
+        let named = Named(kind, namespace, name);
+        self.remove(named, preconditions, PropagationPolicy::Background)
+            .await
     }
 
     async fn replace_status(&self, app: &TurbineApp) -> Result<TurbineApp, ClusterError> {

@@ -242,6 +242,16 @@ pub trait Cluster: Send + Sync + fmt::Debug {
         propagation: Propagation,
     ) -> Result<(), ClusterError>;
 
+    /// The same, and only if nobody wrote to it since it was read.
+    async fn delete_unchanged(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<(), ClusterError>;
+
     /// Writes the status under the resourceVersion that `app` carries; the app as stored comes back.
     async fn replace_status(&self, app: &TurbineApp) -> Result<TurbineApp, ClusterError>;
 }

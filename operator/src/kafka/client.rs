@@ -8,16 +8,19 @@ use tokio::sync::Semaphore;
 use turbine_crds::app::SaslMechanism;
 use turbine_crds::compiled::KafkaSecretFile;
 use turbine_kafka::{
-    Admin, ClientCertificate, CreateOutcome, KafkaError, KafkaSettings, Mechanism, NewTopic, Sasl,
-    Secret, Tls, TopicPresence,
+    Admin, ClientCertificate, CreateOutcome, GrowOutcome, KafkaError, KafkaSettings, Mechanism,
+    NewTopic, Sasl, Secret, Tls, TopicPresence,
 };
 use turbine_keygroups::RawPartitionCount;
 use turbine_protocol::{Category, Fault as _, TopicName};
 
-use super::{Created, KafkaAccess, KafkaFault, KafkaSeen, KafkaView, TopicKept, TopicWanted};
+use super::{
+    BrokerFacts, Created, Grew, KafkaAccess, KafkaFault, KafkaSeen, KafkaView, LayoutQuestion,
+    SealDone, SealOrder, TopicKept, TopicWanted, sealing,
+};
 
 /// Longest wait for one answer of a broker.
-const CALL: Duration = Duration::from_secs(5);
+pub(super) const CALL: Duration = Duration::from_secs(5);
 /// Longest wait until every broker knows a new topic.
 const SPREAD: Duration = Duration::from_secs(20);
 /// Longest wait for a turn at a cluster that other apps ask as well.
@@ -323,6 +326,42 @@ impl KafkaView for LiveKafka {
             }
         })
         .await
+    }
+
+    async fn layout(
+        &self,
+        access: &KafkaAccess,
+        question: &LayoutQuestion,
+    ) -> Result<BrokerFacts, KafkaFault> {
+        let question = question.clone();
+        self.call(access, move |admin| sealing::facts(admin, &question))
+            .await
+    }
+
+    async fn grow(&self, access: &KafkaAccess, topic: &str, to: i32) -> Result<Grew, KafkaFault> {
+        let name = topic_name(topic)?;
+        let count = RawPartitionCount::try_from(to).map_err(|error| KafkaFault {
+            reason: "TopicRefused",
+            message: format!("topic `{topic}` cannot be grown: {error}"),
+            category: Category::User,
+            passes_by_itself: false,
+        })?;
+        self.call(access, move |admin| {
+            admin
+                .grow_topic(&name, count, CALL)
+                .map(|outcome| match outcome {
+                    GrowOutcome::Grown => Grew::Now,
+                    GrowOutcome::HasIt => Grew::Before,
+                })
+        })
+        .await
+    }
+
+    async fn seal(&self, access: &KafkaAccess, order: &SealOrder) -> Result<SealDone, KafkaFault> {
+        let settings = settings(access)?;
+        let order = order.clone();
+        self.call(access, move |admin| sealing::seal(admin, &settings, &order))
+            .await?
     }
 
     async fn delete(&self, access: &KafkaAccess, topic: &str) -> Result<(), KafkaFault> {

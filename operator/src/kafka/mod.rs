@@ -1,6 +1,8 @@
 //! Kafka as the operator needs it: who the cluster is, which topics it has, and making or removing those of an app.
 
 mod client;
+mod layout;
+mod sealing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,6 +13,9 @@ use turbine_crds::compiled::{CompiledKafka, KafkaSecretFile};
 use turbine_protocol::{Category, Fault};
 
 pub use client::LiveKafka;
+pub use layout::{
+    BrokerFacts, Grew, KafkaRights, LayoutQuestion, ReceiptFacts, SealDone, SealOrder,
+};
 
 /// How to reach an app's Kafka. Secrets stay in here and are never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,6 +110,19 @@ pub trait KafkaView: Send + Sync + fmt::Debug {
         access: &KafkaAccess,
         topic: &TopicWanted,
     ) -> Result<Created, KafkaFault>;
+
+    /// What a change of the layout rests on.
+    async fn layout(
+        &self,
+        access: &KafkaAccess,
+        question: &LayoutQuestion,
+    ) -> Result<BrokerFacts, KafkaFault>;
+
+    /// Grows a topic. Where no answer comes it may still be done.
+    async fn grow(&self, access: &KafkaAccess, topic: &str, to: i32) -> Result<Grew, KafkaFault>;
+
+    /// Ends a task's right to commit, at the offset that it committed last.
+    async fn seal(&self, access: &KafkaAccess, order: &SealOrder) -> Result<SealDone, KafkaFault>;
 
     /// A topic that is gone already is no error.
     async fn delete(&self, access: &KafkaAccess, topic: &str) -> Result<(), KafkaFault>;

@@ -64,6 +64,9 @@ impl Signals for LiveSignals {
     async fn give(&self, app: &TurbineApp, signal: &Signal<'_>) {
         let (reason, note) = (signal.reason(), signal.note());
         self.metrics.signal(reason);
+        if let Signal::RescaleStep { plan } = signal {
+            self.metrics.rescale_step(plan);
+        }
         match signal.weight() {
             Weight::Quiet => tracing::info!(app = %name(app), reason, "{note}"),
             Weight::Normal => {

@@ -4,7 +4,8 @@ mod live;
 
 use async_trait::async_trait;
 use turbine_crds::app::TurbineApp;
-use turbine_crds::status::{LayoutStatus, TurbineAppStatus};
+use turbine_crds::status::{LayoutStatus, RescaleStatus, RescaleStep, TurbineAppStatus};
+use turbine_protocol::layout::Task;
 
 pub use live::LiveSignals;
 
@@ -27,6 +28,11 @@ pub enum Signal<'a> {
     StuckPodReplaced { pod: &'a str, why: &'a str },
     PushRefused { pod: &'a str, why: &'a str },
     LeftBehind { what: &'a str, why: &'a str },
+    RescaleStep { plan: &'a RescaleStatus },
+    TopicGrown { topic: &'a str, to: i32 },
+    TaskFenced { task: &'a Task, epoch: i64 },
+    FencedBefore { task: &'a Task, by: i64 },
+    PlanNotTaken { pod: &'a str, why: &'a str },
 }
 
 /// How an event is shown.
@@ -54,6 +60,11 @@ impl Signal<'_> {
             Self::StuckPodReplaced { .. } => "StuckPodReplaced",
             Self::PushRefused { .. } => "AssignmentNotTaken",
             Self::LeftBehind { .. } => "LeftBehind",
+            Self::RescaleStep { .. } => "RescaleStep",
+            Self::TopicGrown { .. } => "TopicGrown",
+            Self::TaskFenced { .. } => "TaskFenced",
+            Self::FencedBefore { .. } => "OperatorDeposed",
+            Self::PlanNotTaken { .. } => "PlanNotTaken",
         }
     }
 
@@ -71,17 +82,28 @@ impl Signal<'_> {
             Self::StatefulSetReleased { .. } | Self::VolumeGrown { .. } => "GrowVolumes",
             Self::StuckPodReplaced { .. } => "ReplacePod",
             Self::PushRefused { .. } => "Assign",
+            Self::RescaleStep { .. }
+            | Self::TopicGrown { .. }
+            | Self::TaskFenced { .. }
+            | Self::FencedBefore { .. }
+            | Self::PlanNotTaken { .. } => "Rescale",
         }
     }
 
     pub fn weight(&self) -> Weight {
         match self {
-            Self::Applied { .. } | Self::PushRefused { .. } => Weight::Quiet,
+            Self::Applied { .. }
+            | Self::PushRefused { .. }
+            | Self::PlanNotTaken { .. }
+            | Self::TaskFenced { .. }
+            | Self::FencedBefore { .. } => Weight::Quiet,
             Self::SpecAccepted { .. }
             | Self::StateAdopted { .. }
             | Self::TopicCreated { .. }
             | Self::TopicDeleted { .. }
             | Self::StatefulSetReleased { .. }
+            | Self::RescaleStep { .. }
+            | Self::TopicGrown { .. }
             | Self::VolumeGrown { .. } => Weight::Normal,
             Self::ScaledBack { .. }
             | Self::VolumeDeleted { .. }
@@ -133,6 +155,31 @@ impl Signal<'_> {
             ),
             Self::PushRefused { pod, why } => {
                 format!("worker {pod} did not take its assignment: {why}")
+            }
+            Self::RescaleStep { plan } => {
+                let pause = match (plan.step, plan.paused_at, plan.resumed_at) {
+                    (RescaleStep::Verified, Some(from), Some(to)) => format!(
+                        "; tasks stood still for {} ms",
+                        to.as_millisecond().saturating_sub(from.as_millisecond())
+                    ),
+                    (_, _, _) => String::new(),
+                };
+                format!(
+                    "the rescale of epoch {} is at {}{pause}",
+                    plan.epoch, plan.step
+                )
+            }
+            Self::TopicGrown { topic, to } => {
+                format!("grew topic `{topic}` to {to} partitions, as input.partitions asks")
+            }
+            Self::TaskFenced { task, epoch } => {
+                format!("task {task} was fenced and its receipt sealed for epoch {epoch}")
+            }
+            Self::FencedBefore { task, by } => format!(
+                "task {task} was not sealed: epoch {by} has been there, so another operator leads"
+            ),
+            Self::PlanNotTaken { pod, why } => {
+                format!("worker {pod} did not take the plan of the rescale: {why}")
             }
             Self::LeftBehind { what, why } => {
                 format!("{what} could not be deleted with the app and are left: {why}")

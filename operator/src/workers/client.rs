@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::Serialize;
 use turbine_crds::assignment::AssignmentDocument;
 use turbine_crds::compiled::CONTROL_PORT;
-use turbine_crds::control::{ASSIGNMENT, STATUS, WorkerStatus};
+use turbine_crds::control::{ASSIGNMENT, RESCALE, RescaleDocument, STATUS, WorkerStatus};
 
 use super::{ControlToken, WorkerAnswer, WorkerTarget, WorkersView};
 
@@ -29,6 +30,31 @@ impl HttpWorkers {
             .pool_max_idle_per_host(0)
             .build()?;
         Ok(Self { client })
+    }
+}
+
+impl HttpWorkers {
+    async fn put(
+        &self,
+        target: &WorkerTarget,
+        token: &ControlToken,
+        path: &str,
+        document: &impl Serialize,
+    ) -> Result<(), String> {
+        let answer = self
+            .client
+            .put(url(target, path))
+            .bearer_auth(token.reveal())
+            .json(document)
+            .send()
+            .await
+            .map_err(|error| error.without_url().to_string())?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let body = answer.text().await.unwrap_or_default();
+        Err(format!("{status} {body}").trim().to_owned())
     }
 }
 
@@ -66,19 +92,15 @@ impl WorkersView for HttpWorkers {
         token: &ControlToken,
         document: &AssignmentDocument,
     ) -> Result<(), String> {
-        let answer = self
-            .client
-            .put(url(target, ASSIGNMENT))
-            .bearer_auth(token.reveal())
-            .json(document)
-            .send()
-            .await
-            .map_err(|error| error.without_url().to_string())?;
-        let status = answer.status();
-        if status.is_success() {
-            return Ok(());
-        }
-        let body = answer.text().await.unwrap_or_default();
-        Err(format!("{status} {body}").trim().to_owned())
+        self.put(target, token, ASSIGNMENT, document).await
+    }
+
+    async fn tell(
+        &self,
+        target: &WorkerTarget,
+        token: &ControlToken,
+        document: &RescaleDocument,
+    ) -> Result<(), String> {
+        self.put(target, token, RESCALE, document).await
     }
 }

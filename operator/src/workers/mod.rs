@@ -6,7 +6,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::control::WorkerStatus;
+use turbine_crds::control::{RescaleDocument, WorkerStatus};
 
 pub use client::HttpWorkers;
 
@@ -57,5 +57,13 @@ pub trait WorkersView: Send + Sync + fmt::Debug {
         target: &WorkerTarget,
         token: &ControlToken,
         document: &AssignmentDocument,
+    ) -> Result<(), String>;
+
+    /// Gives the worker a record of a plan. Taken means that it is on its volume.
+    async fn tell(
+        &self,
+        target: &WorkerTarget,
+        token: &ControlToken,
+        document: &RescaleDocument,
     ) -> Result<(), String>;
 }

@@ -68,7 +68,7 @@ impl Checked {
             .rescale
             .as_ref()
             .is_some_and(|plan| plan.step == RescaleStep::OldStateReleased);
-        if *state == before && waits {
+        if *state == before && waits && !state.deleting {
             state.ticks += 1;
         }
         *state != before
@@ -137,4 +137,18 @@ pub(crate) fn one_owner(model: &Checked, state: &State) -> bool {
     tasks.sort_unstable();
     tasks.dedup();
     one_plan && fenced && tasks.len() == all
+}
+
+/// What a worker heard under a number nobody knows otherwise.
+pub(crate) fn one_record(_: &Checked, state: &State) -> bool {
+    let heard: Vec<_> = state
+        .pods
+        .values()
+        .filter_map(|pod| pod.heard.as_deref())
+        .collect();
+    heard.iter().all(|one| {
+        heard
+            .iter()
+            .all(|other| one.number() != other.number() || one == other)
+    })
 }

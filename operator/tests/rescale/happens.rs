@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use stateright::{Model, Property};
-use turbine_crds::status::RescaleStep;
+use turbine_crds::status::{RescaleStatus, RescaleStep};
 use turbine_operator::app::plan::rescale::{Act, Next};
 
-use crate::ends::one_owner;
+use crate::ends::{one_owner, one_record};
 use crate::scope::{Broken, Scope};
 use crate::world::{Operator, State, Status, Up, Wrong};
 
@@ -18,6 +18,9 @@ pub(crate) const STOPPED_FOR_GOOD: &str = "no old task commits after its stop is
 pub(crate) const STATE_FIRST: &str = "no task runs without its state";
 pub(crate) const STATE_KEPT: &str = "no pod and no volume goes while it has state";
 pub(crate) const ONE_OWNER: &str = "a key group has one owner";
+const ONE_RECORD: &str = "what workers and volumes know under one number is one record";
+pub(crate) const CLOSED_BY_ALL: &str =
+    "an end of the old placement is on record only once all its readers have agreed to it";
 pub(crate) const REFUSED: &str = "what is refused is not begun";
 pub(crate) const END_REACHED: &str = "without further faults the end is reached";
 
@@ -221,6 +224,9 @@ impl Checked {
                 if journal.rescale.step == RescaleStep::Growing && next.misplaced {
                     next.wrongs.insert(Wrong::BegunThoughRefused);
                 }
+                if closes_alone(next, &journal.rescale) {
+                    next.wrongs.insert(Wrong::ClosedAlone);
+                }
                 Operator::Records(status.version, Arc::new(*journal))
             }
             Next::Act(acts) if acts.is_empty() => Operator::Idle,
@@ -254,6 +260,32 @@ impl Checked {
             }
         }
     }
+}
+
+/// Whether an end is about to be put on record that a worker has not heard of, or heard of otherwise.
+fn closes_alone(state: &State, plan: &RescaleStatus) -> bool {
+    let Some(topic) = plan.topics.first() else {
+        return false;
+    };
+    let known = |old: usize, end: i64| {
+        state
+            .pods
+            .values()
+            .filter(|pod| !pod.tasks.is_empty())
+            .all(|pod| {
+                let heard = pod.heard.as_ref().and_then(|of| of.topics.first());
+                heard.is_some_and(|of| {
+                    of.closes.get(old) == Some(&end) || of.proposed.get(old) == Some(&end)
+                })
+            })
+    };
+    let closes = topic
+        .closes
+        .iter()
+        .enumerate()
+        .filter(|(_, end)| **end >= 0);
+    let fresh = plan.step == RescaleStep::OldStateReleased;
+    fresh && closes.into_iter().any(|(old, end)| !known(old, *end))
 }
 
 impl Model for Checked {
@@ -319,16 +351,23 @@ impl Model for Checked {
             Property::always(STATE_KEPT, |_, state: &State| {
                 !state.wrongs.contains(&Wrong::PodWentWithState)
             }),
+            Property::always(CLOSED_BY_ALL, |_, state: &State| {
+                !state.wrongs.contains(&Wrong::ClosedAlone)
+            }),
             Property::always(ENDS_BEFORE_NEW, |_, state: &State| {
                 let plan = state.status.rescale.as_ref();
-                let ends = plan.into_iter().flat_map(|plan| &plan.topics);
-                ends.flat_map(|of| &of.ends)
+                let topics = plan.into_iter().flat_map(|plan| &plan.topics);
+                // Before this plan's growth records of the new placement are those of an earlier one.
+                let grown = topics.filter(|of| state.topic.counts[0] >= of.to);
+                grown
+                    .flat_map(|of| &of.ends)
                     .all(|end| state.topic.first_new.is_none_or(|new| *end <= new))
             }),
             Property::always(REFUSED, |_, state: &State| {
                 !state.wrongs.contains(&Wrong::BegunThoughRefused)
             }),
             Property::always(ONE_OWNER, one_owner),
+            Property::always(ONE_RECORD, one_record),
             Property::always(END_REACHED, |model: &Checked, state: &State| {
                 model.ends(state)
             }),

@@ -22,8 +22,8 @@ use rstest::rstest;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::happens::{
-    Checked, END_REACHED, ENDS_BEFORE_NEW, GROWN_BY_RULES, ONE_OWNER, REFUSED, STATE_FIRST,
-    STATE_KEPT, STOPPED_FOR_GOOD,
+    CLOSED_BY_ALL, Checked, END_REACHED, ENDS_BEFORE_NEW, GROWN_BY_RULES, ONE_OWNER, REFUSED,
+    STATE_FIRST, STATE_KEPT, STOPPED_FOR_GOOD,
 };
 use crate::scope::{Broken, Scope};
 
@@ -92,7 +92,9 @@ fn explore(scope: Scope) {
 }
 
 #[rstest]
-#[case::a_doubling(Scope { timeouts: true, old_view: true, deletion: true, emptied: true, ..GROW })]
+#[case::a_doubling(Scope { timeouts: true, deletion: true, ..GROW })]
+#[case::an_old_view(Scope { old_view: true, ..GROW })]
+#[case::an_older_status(Scope { emptied: true, ..GROW })]
 #[case::two_to_three(Scope { edits: &[(None, 1), (Some(3), 1)], timeouts: true, emptied: true, ..GROW })]
 #[case::out_of_the_escape(Scope { partitions: 7, edits: &[(None, 1), (Some(8), 1)], timeouts: true, ..GROW })]
 #[case::two_pods(TWO_PODS)]
@@ -119,6 +121,7 @@ fn a_rescale_is_right(#[case] scope: Scope) {
 #[case::a_change_of_mind(Scope { two_leaders: true, ..UNDONE_LOST })]
 #[case::another_hand(Scope { replicas: 2, edits: &[(None, 2), (Some(4), 2)], losses: 1, emptied: true, ..FOREIGN })]
 #[case::there_and_back(Scope { losses: 1, emptied: true, ..THERE_AND_BACK })]
+#[case::an_older_status_between_two(Scope { two_leaders: true, old_view: true, emptied: true, ..GROW })]
 #[ignore = "the long form"]
 fn at_length(#[case] scope: Scope) {
     explore(scope);
@@ -138,6 +141,7 @@ fn at_length(#[case] scope: Scope) {
 #[case(Scope { emptied: true, old_view: true, ..GROW }, Broken::OlderStatusWaits, END_REACHED)]
 #[case(Scope { emptied: true, ..GROW }, Broken::NotMarked, END_REACHED)]
 #[case(GROW, Broken::NotTold, END_REACHED)]
+#[case(GROW, Broken::AgreementNotAwaited, CLOSED_BY_ALL)]
 fn a_broken_rule_is_noticed(
     #[case] scope: Scope,
     #[case] broken: Broken,

@@ -6,6 +6,7 @@ use turbine_crds::status::{RescaleStatus, RescaleStep};
 use turbine_operator::app::plan::rescale::{
     Act, Hold, Journal, Manifest, Next, PodFacts, TaskWord, World, decide,
 };
+use turbine_protocol::rescale::{Closing, Moment};
 
 use crate::world::{TOPIC, task, whole};
 
@@ -65,6 +66,8 @@ pub(crate) enum Broken {
     OlderStatusWaits,
     /// Volumes do not carry the plan.
     NotMarked,
+    /// An end is taken for agreed on that readers have not agreed to.
+    AgreementNotAwaited,
     /// Workers are told nothing after the topic has grown.
     NotTold,
 }
@@ -140,6 +143,22 @@ fn show(broken: Broken, world: &mut World) {
                 claim.mark = None;
             }
         }
+        Broken::AgreementNotAwaited => each_task(world, |word| {
+            let Some((topic, asked_at)) = plan
+                .topics
+                .first()
+                .and_then(|of| Some((of, of.proposed_at?)))
+            else {
+                return;
+            };
+            for (old, end) in (0..).zip(&topic.proposed) {
+                let agreed = Closing::Agreed {
+                    end: (*end).try_into().unwrap(),
+                    asked_at: Moment(asked_at.as_millisecond()),
+                };
+                word.closing.insert(old, agreed);
+            }
+        }),
         Broken::EpochTwice
         | Broken::OlderStatusWaits
         | Broken::CountsBeforeEnds

@@ -10,10 +10,10 @@ use turbine_crds::status::{
 };
 use turbine_operator::app::plan::rescale::{
     Act, BrokerFacts, ClaimFacts, CopyAhead, Hold, Journal, KafkaRights, Manifest, PodFacts,
-    ReceiptFacts, SetFacts, StopWord, TailWord, TaskWord, Wanted, WantedSubscription, WorkerWord,
-    World,
+    ReceiptFacts, SetFacts, StopWord, TaskWord, Wanted, WantedSubscription, WorkerWord, World,
 };
 use turbine_protocol::layout::Task;
+use turbine_protocol::rescale::{Closing, Moment};
 
 use crate::scope::Scope;
 
@@ -53,6 +53,7 @@ pub(crate) enum Wrong {
     CommittedAfterTheStop,
     PodWentWithState,
     StartedWithoutState,
+    ClosedAlone,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -179,6 +180,7 @@ pub(crate) fn first_layout(scope: &Scope) -> LayoutStatus {
             topic: TOPIC.to_owned(),
             partitions: scope.partitions,
             store_epoch: 1,
+            pods: Vec::new(),
         }],
     }
 }
@@ -247,6 +249,10 @@ impl State {
         plans.max_by_key(|of| of.number())
     }
 
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(i64::from(self.ticks) * TICK_S).unwrap()
+    }
+
     /// What an operator sees that has this status and these answers of the brokers.
     pub(crate) fn seen(&self, scope: &Scope, status: &Status, end: i64, counts: [i32; 2]) -> World {
         let (partitions, replicas) = scope.edits[usize::from(self.edits)];
@@ -259,7 +265,9 @@ impl State {
             None => (0..scope.partitions).map(|p| p % scope.replicas).collect(),
         };
         World {
-            now: Timestamp::from_second(i64::from(self.ticks) * TICK_S).unwrap(),
+            now: self.now(),
+            // No two records are stored under one resourceVersion.
+            fresh: status.version.to_string(),
             wanted: Wanted {
                 generation: self.edits.into(),
                 deleting: self.deleting,
@@ -291,6 +299,7 @@ impl State {
             placement: (0..).zip(placed).map(|(p, pod)| (task(p), pod)).collect(),
             broker: Ok(BrokerFacts {
                 ends: BTreeMap::from([(TOPIC.to_owned(), (0..counts[0]).map(|_| end).collect())]),
+                ends_asked_at: Some(self.now()),
                 counts: counts
                     .iter()
                     .map(|count| BTreeMap::from([(TOPIC.to_owned(), *count)]))
@@ -355,20 +364,10 @@ impl State {
                 count: subscription(plan).to,
             });
             if let Some(plan) = plan.filter(|plan| plan.epoch == pod.epoch) {
-                let closed = plan
-                    .topics
-                    .iter()
-                    .all(|of| !of.closes.is_empty() && of.closes.iter().all(|close| *close >= 0));
-                let tail = TailWord {
-                    read_to_end_of: Some(
-                        Timestamp::from_second(i64::from(self.ticks) * TICK_S).unwrap(),
-                    ),
-                    old_seen_at: None,
-                    closed,
-                };
                 let of = subscription(plan);
-                word.tails = (0..of.from).map(|old| (old, tail)).collect();
-                word.moved_in_open = !closed;
+                word.closing = (0..of.from).map(|old| (old, closing(plan, old))).collect();
+                word.moved_in_open =
+                    (0..of.from).any(|old| !matches!(closing(plan, old), Closing::Closed(_)));
             }
         }
         if let Some((epoch, offsets)) = &pod.stopped {
@@ -392,6 +391,11 @@ impl State {
         }
         PodFacts::Answers(Box::new(WorkerWord {
             heard: pod.heard(),
+            heard_id: pod
+                .heard
+                .as_ref()
+                .map(|of| of.id.clone())
+                .unwrap_or_default(),
             tasks,
             copied: CopyAhead::Done,
             free_bytes: Some(1),
@@ -401,6 +405,22 @@ impl State {
                 .map(|epoch| (SUBSCRIPTION.to_owned(), *epoch))
                 .collect(),
         }))
+    }
+}
+
+/// How a reader stands with an old partition: it agrees to whatever is proposed, since producers have refreshed by then.
+fn closing(plan: &RescaleStatus, old: i32) -> Closing {
+    let Some(topic) = plan.topics.first() else {
+        return Closing::Open;
+    };
+    let old = usize::try_from(old).unwrap();
+    match (topic.closes.get(old), topic.proposed.get(old)) {
+        (Some(end), _) if *end >= 0 => Closing::Closed((*end).try_into().unwrap()),
+        (_, Some(end)) => Closing::Agreed {
+            end: (*end).try_into().unwrap(),
+            asked_at: Moment(topic.proposed_at.unwrap().as_millisecond()),
+        },
+        (_, None) => Closing::Open,
     }
 }
 

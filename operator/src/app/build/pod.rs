@@ -50,7 +50,14 @@ pub(super) fn template(of: &Blueprint<'_>) -> Result<Value, BuildError> {
 /// What a worker reads once, at its start: a change of it has to restart the worker. The assignment
 /// is not in it, workers follow that while they run.
 fn config_hash(of: &Blueprint<'_>) -> Result<String, BuildError> {
-    let app = serde_json::to_value(of.app.compiled())?;
+    let mut app = serde_json::to_value(of.app.compiled())?;
+    let subscriptions = app.get_mut("subscriptions").and_then(Value::as_array_mut);
+    for subscription in subscriptions.into_iter().flatten() {
+        // The count that is asked for is the operator's matter: workers run the layout that they are assigned.
+        if let Some(fields) = subscription.as_object_mut() {
+            fields.remove("partitions");
+        }
+    }
     Ok(diff::digest(&json!([app, of.app.restart_nonce()])))
 }
 

@@ -1,11 +1,12 @@
 //! What each condition says, from what the plan found.
 
-use turbine_crds::status::{Phase, TurbineAppStatus};
+use turbine_crds::status::{Phase, RescaleStatus, TurbineAppStatus};
 
 use super::goal::Goal;
 use super::placement_rules::{MISPLACED, declared, misplaced};
+use super::rescaling::Blocked;
 use super::verdict::Standing;
-use super::{Known, run};
+use super::{Known, rescaling, run};
 use crate::app::conditions::{ConditionType, Conditions, Is};
 use crate::words::Trouble;
 
@@ -98,25 +99,74 @@ pub(super) fn topics_ready(
     }
 }
 
-pub(super) fn rescale(conditions: &mut Conditions, goal: &Goal<'_>) {
-    if goal.rescale.is_empty() {
-        conditions.set(
-            ConditionType::RescaleBlocked,
-            Is::False,
-            "NothingAsked",
-            "the layout is the one asked for",
-        );
-    } else {
-        conditions.set(
+/// `blocked` is `None` where the workers cannot change their layout.
+pub(super) fn layout(
+    conditions: &mut Conditions,
+    goal: &Goal<'_>,
+    blocked: Option<&Option<Blocked>>,
+    plan: Option<&RescaleStatus>,
+) {
+    match blocked {
+        Some(Some(of)) => {
+            conditions.set(ConditionType::RescaleBlocked, Is::True, of.reason, &*of.words);
+        }
+        None if !goal.rescale.is_empty() => conditions.set(
             ConditionType::RescaleBlocked,
             Is::True,
             "RescaleNotSupported",
             format!(
-                "this version cannot move state to another layout, the present one stays: {}",
+                "the workers that run cannot move state to another layout, the present one stays: {}",
                 goal.rescale.join("; ")
             ),
+        ),
+        Some(None) if plan.is_some_and(|plan| !plan.over()) => conditions.set(
+            ConditionType::RescaleBlocked,
+            Is::False,
+            "GoesOn",
+            "nothing is in the way of the rescale",
+        ),
+        Some(None) | None => conditions.set(
+            ConditionType::RescaleBlocked,
+            Is::False,
+            "NothingAsked",
+            "the layout is the one asked for",
+        ),
+    }
+    if let Some(plan) = plan {
+        let is = if plan.over() { Is::False } else { Is::True };
+        conditions.set(
+            ConditionType::Rescaling,
+            is,
+            &plan.step.to_string(),
+            progress_of(plan),
         );
     }
+}
+
+/// What a change of the layout is about, and how far it is.
+fn progress_of(plan: &RescaleStatus) -> String {
+    let mut words: Vec<String> = plan
+        .topics
+        .iter()
+        .map(|of| {
+            format!(
+                "topic `{}` from {} to {} partitions",
+                of.name, of.from, of.to
+            )
+        })
+        .collect();
+    if plan.from_replicas != plan.to_replicas {
+        words.push(format!(
+            "workers from {} to {}",
+            plan.from_replicas, plan.to_replicas
+        ));
+    }
+    let mut text = format!("epoch {}: {}", plan.epoch, words.join(", "));
+    if let Some(waits) = &plan.blocked_by {
+        text.push_str("; ");
+        text.push_str(waits);
+    }
+    text
 }
 
 pub(super) fn degraded(
@@ -256,8 +306,17 @@ pub(super) fn ready(
     if let Some(hindrance) = workers.and_then(|workers| workers.hindrance.as_ref()) {
         return not(&hindrance.reason.clone(), hindrance.message.clone());
     }
+    if let Some(plan) = standing.plan().filter(|plan| rescaling::paused(plan)) {
+        return not(
+            "Rescaling",
+            format!("tasks stand still for a rescale, {}", progress_of(plan)),
+        );
+    }
     match workers {
-        Some(workers) if run::serving(workers, standing.expected) && arrived => {}
+        // While tasks stand still for a rescale that was said above; while they do not, they serve.
+        Some(workers)
+            if run::serving(workers, standing.expected)
+                && (arrived || standing.plan().is_some()) => {}
         Some(workers) => {
             let behind = workers
                 .behind
@@ -310,9 +369,13 @@ pub(super) fn progress(
     };
     let stalled = refused
         .map(|trouble| (trouble.reason().to_owned(), trouble.to_string()))
-        .or_else(|| {
-            (!goal.rescale.is_empty())
-                .then(|| ("RescaleNotSupported".to_owned(), goal.rescale.join("; ")))
+        .or_else(|| match &standing.rescale_blocked {
+            Some(blocked) => blocked
+                .as_ref()
+                .filter(|of| of.person_must_act)
+                .map(|of| (of.reason.to_owned(), of.words.clone())),
+            None => (!goal.rescale.is_empty())
+                .then(|| ("RescaleNotSupported".to_owned(), goal.rescale.join("; "))),
         })
         .or_else(plea);
     match stalled {

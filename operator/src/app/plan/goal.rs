@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use turbine_crds::status::LayoutStatus;
 use turbine_crds::validated::ValidatedApp;
 
-use super::{Act, Known, claims, topics};
+use super::{Act, Known, claims, rescaling, topics};
 use crate::app::layout;
 use crate::words::Trouble;
 
@@ -103,17 +103,7 @@ fn current_run<'a>(
         });
     }
     unproven_kafka(known, current)?;
-    // Without a record of what ran, everything that is on disk may have.
-    let running = known.specs.accepted.as_ref().map_or_else(
-        || {
-            let all = layout.map(|layout| layout.subscriptions.iter());
-            all.into_iter()
-                .flatten()
-                .map(|of| of.name.clone())
-                .collect()
-        },
-        |accepted| subscriptions(&accepted.validated),
-    );
+    let running = running(known, current, layout)?;
     let counts = topics::with_planned(current, known.asked.counts());
     let layout =
         layout::needed(current, layout, &running, &counts, known.fresh).map_err(|trouble| {
@@ -143,6 +133,35 @@ fn current_run<'a>(
         running: subscriptions(current),
         adopted,
     })
+}
+
+/// Names of what ran before this spec.
+///
+/// # Errors
+/// If a plan is in motion and the spec has other subscriptions: the layout epoch that they would need is the plan's.
+fn running(
+    known: &Known<'_>,
+    current: &ValidatedApp,
+    layout: Option<&LayoutStatus>,
+) -> Result<BTreeSet<String>, Trouble> {
+    let wanted = subscriptions(current);
+    // Without a record of what ran, everything that is on disk may have.
+    let laid = || -> BTreeSet<String> {
+        let all = layout.map(|layout| layout.subscriptions.iter());
+        all.into_iter()
+            .flatten()
+            .map(|of| of.name.clone())
+            .collect()
+    };
+    let accepted = known.specs.accepted.as_ref();
+    let Some(runs) = rescaling::holds_back(known.seen) else {
+        return Ok(accepted.map_or_else(laid, |accepted| subscriptions(&accepted.validated)));
+    };
+    let same = match accepted {
+        Some(accepted) => subscriptions(&accepted.validated) == wanted,
+        None => wanted.is_subset(&laid()),
+    };
+    if same { Ok(wanted) } else { Err(runs) }
 }
 
 /// Workers that were given another broker, secret or client setting before one of them was shown to work would stop, and the

@@ -12,6 +12,7 @@ mod phase;
 mod placement_rules;
 mod pods;
 pub mod rescale;
+pub(crate) mod rescaling;
 mod run;
 mod topics;
 mod verdict;
@@ -105,6 +106,8 @@ pub enum Act {
     /// Sets the finalizers of the app, guarded by its resourceVersion.
     SetFinalizers(Vec<String>),
     DeleteTopic(String),
+    /// Steps of a change of the layout, and what their orders to Kafka and workers need to know.
+    Rescale(Vec<rescale::Act>),
     /// Something outside that should have been cleaned up is left, and why.
     LeaveBehind {
         what: String,
@@ -131,6 +134,8 @@ pub enum Pace {
     Settled,
     /// Something is on its way.
     Moving,
+    /// Tasks stand still until the next step of a plan.
+    Paused,
     /// Something is in the way.
     Blocked,
 }

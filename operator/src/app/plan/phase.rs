@@ -8,12 +8,16 @@ use turbine_crds::status::Phase;
 
 /// The phases that may follow a phase. The match is exhaustive: a new phase has to say where it leads.
 pub fn next(phase: Phase) -> &'static [Phase] {
-    use Phase::{Deleting, Failed, Pending, Provisioning, Running, Starting, Stopping, Suspended};
+    use Phase::{
+        Deleting, Failed, Pending, Provisioning, Rescaling, Running, Starting, Stopping, Suspended,
+    };
     match phase {
         Pending => &[Provisioning, Suspended, Failed, Deleting],
         Provisioning => &[Starting, Pending, Stopping, Failed, Deleting],
-        Starting => &[Running, Provisioning, Stopping, Failed, Deleting],
-        Running => &[Starting, Stopping, Failed, Deleting],
+        Starting => &[Running, Rescaling, Provisioning, Stopping, Failed, Deleting],
+        Running => &[Starting, Rescaling, Stopping, Failed, Deleting],
+        // Its tasks may stand still, and start anew.
+        Rescaling => &[Running, Starting, Stopping, Failed, Deleting],
         Stopping => &[Suspended, Starting, Provisioning, Deleting],
         Suspended => &[Provisioning, Stopping, Pending, Failed, Deleting],
         Failed => &[Pending, Provisioning, Starting, Stopping, Deleting],
@@ -90,7 +94,8 @@ mod tests {
     fn nothing_runs_that_was_not_started() {
         for phase in Phase::iter().filter(|phase| *phase != Phase::Running) {
             let leads = next(phase).contains(&Phase::Running);
-            assert_eq!(leads, phase == Phase::Starting, "{phase}");
+            let started = matches!(phase, Phase::Starting | Phase::Rescaling);
+            assert_eq!(leads, started, "{phase}");
         }
     }
 

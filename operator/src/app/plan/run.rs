@@ -2,13 +2,13 @@
 
 use turbine_crds::app::OnDelete;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::status::{LayoutStatus, Phase, TurbineAppStatus};
+use turbine_crds::status::{LayoutStatus, Phase, RescaleStatus, TurbineAppStatus};
 use turbine_crds::validated::ValidatedApp;
 
 use super::goal::{self, Goal, Run};
 use super::pods::{self, Workers};
 use super::verdict::{self, Standing};
-use super::{Act, Known, Plan, claims, defect, objects, topics};
+use super::{Act, Known, Plan, claims, defect, objects, rescaling, topics};
 use crate::app::build::{self, Blueprint};
 use crate::app::seen::name_of;
 use crate::app::{layout, names};
@@ -82,6 +82,18 @@ fn act(known: &Known<'_>, goal: &Goal<'_>, standing: &mut Standing) -> Result<Ve
     if standing.unrecorded(&stored) {
         return Ok(Vec::new());
     }
+    let rescaling = rescaling::decide(known, run, suspended)?;
+    standing.rescaling(rescaling.as_ref());
+    standing.preview(rescaling::preview(known, run, suspended)?);
+    if standing.unrecorded(&stored) {
+        return Ok(Vec::new());
+    }
+    let steps = rescaling
+        .as_ref()
+        .map_or(&[][..], rescaling::Rescaling::acts);
+    if rescaling.as_ref().is_some_and(rescaling::Rescaling::marks) {
+        return Ok(vec![Act::Rescale(steps.to_vec())]);
+    }
 
     let started = known
         .seen
@@ -105,6 +117,9 @@ fn act(known: &Known<'_>, goal: &Goal<'_>, standing: &mut Standing) -> Result<Ve
     let document = layout::document(run.app, &run.layout, &run.running)
         .map_err(|error| Trouble::act(&error))?;
     acts.extend(children(known, run, &document, suspended, standing)?);
+    if !steps.is_empty() {
+        acts.push(Act::Rescale(steps.to_vec()));
+    }
     Ok(acts)
 }
 
@@ -144,7 +159,11 @@ fn children(
         layout: &run.layout,
         document,
         image,
-        replicas: if suspended { 0 } else { run.layout.replicas },
+        replicas: if suspended {
+            0
+        } else {
+            rescaling::replicas(known, run, stateful_set.and_then(rescaling::replicas_of))
+        },
         volume_size: &size.text,
     };
 
@@ -250,6 +269,9 @@ pub(crate) fn phase(
             Phase::Provisioning
         };
     }
+    if standing.plan().is_some_and(RescaleStatus::in_motion) {
+        return Phase::Rescaling;
+    }
     let all = standing
         .workers
         .as_ref()
@@ -271,4 +293,6 @@ pub(crate) fn same_journal(one: &TurbineAppStatus, other: &TurbineAppStatus) -> 
     one.layout == other.layout
         && one.accepted_revision == other.accepted_revision
         && one.topics == other.topics
+        && one.rescale.as_ref().map(RescaleStatus::durable)
+            == other.rescale.as_ref().map(RescaleStatus::durable)
 }

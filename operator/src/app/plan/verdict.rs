@@ -1,9 +1,12 @@
 //! What the status says: phase, conditions and figures, from what the plan found.
 
-use turbine_crds::status::{LayoutStatus, Phase, TopicRole, TopicStatus, TurbineAppStatus};
+use turbine_crds::status::{
+    LayoutStatus, Phase, RescalePreview, RescaleStatus, TopicRole, TopicStatus, TurbineAppStatus,
+};
 
 use super::goal::Goal;
 use super::pods::Workers;
+use super::rescaling::{self, Blocked, Rescaling};
 use super::{Act, Known, Pace, Plan, condition_rules, phase, placement_rules, run};
 use crate::app::conditions::Conditions;
 use crate::app::names;
@@ -23,6 +26,8 @@ pub(crate) struct Standing {
     pub differences: Vec<String>,
     /// Claims whose volumes have not grown yet.
     pub growing: Vec<String>,
+    /// What is in the way of another layout; `None` if the workers cannot change theirs.
+    pub rescale_blocked: Option<Option<Blocked>>,
     /// Why the plan stopped short.
     pub trouble: Option<Trouble>,
     /// What is being done, in words.
@@ -44,6 +49,7 @@ impl Standing {
             topics: None,
             differences: Vec::new(),
             growing: Vec::new(),
+            rescale_blocked: None,
             trouble: if goal.run.is_none() {
                 goal.refused.clone()
             } else {
@@ -63,6 +69,41 @@ impl Standing {
         self.status.accepted_revision = Some(revision);
         self.status.layout = Some(layout);
         self.status.topics = topics;
+    }
+
+    /// Puts the next record of a change of the layout on record, or what is to be shown of the present one.
+    pub(crate) fn rescaling(&mut self, rescaling: Option<&Rescaling>) {
+        let Some(rescaling) = rescaling else {
+            return;
+        };
+        self.rescale_blocked = Some(rescaling.blocked());
+        match rescaling.record() {
+            Some(journal) => {
+                self.status.layout = Some(journal.layout);
+                self.status.rescale = Some(journal.rescale);
+            }
+            None => self.status.rescale = rescaling.shown(),
+        }
+        self.doing = self.plan().map(|plan| {
+            let waits = plan
+                .blocked_by
+                .as_ref()
+                .map_or_else(String::new, |text| format!(": {text}"));
+            format!(
+                "a rescale (epoch {}) is at {}{waits}",
+                plan.epoch, plan.step
+            )
+        });
+    }
+
+    /// Shows what the change would do that is asked about.
+    pub(crate) fn preview(&mut self, preview: Option<RescalePreview>) {
+        self.status.rescale_preview = preview;
+    }
+
+    /// The change of the layout that is on its way.
+    pub(crate) fn plan(&self) -> Option<&RescaleStatus> {
+        rescaling::running(&self.status)
     }
 
     /// Whether the record has to be written first.
@@ -105,7 +146,12 @@ pub(crate) fn give(
     let mut conditions = Conditions::from(&status.conditions, known.seen.generation(), known.now);
     condition_rules::spec_valid(&mut conditions, known, goal);
     condition_rules::topics_ready(&mut conditions, &standing, trouble.as_ref());
-    condition_rules::rescale(&mut conditions, goal);
+    condition_rules::layout(
+        &mut conditions,
+        goal,
+        standing.rescale_blocked.as_ref(),
+        status.rescale.as_ref(),
+    );
     placement_rules::verdict(&mut conditions, &standing, goal, &known.seen.name());
     placement_rules::counts(&mut conditions, goal);
     condition_rules::degraded(&mut conditions, &standing, &status, goal, known.fault);
@@ -131,7 +177,10 @@ pub(crate) fn give(
     );
     status.conditions = conditions.into_list();
 
-    let pace = if !arrived || acting {
+    let runs = rescaling::running(&status);
+    let pace = if runs.is_some_and(rescaling::paused) && !standing.suspended {
+        Pace::Paused
+    } else if !arrived || acting || runs.is_some() {
         Pace::Moving
     } else if trouble.is_some()
         || goal.refused.is_some()
@@ -155,7 +204,11 @@ pub(crate) fn give(
 fn changes(act: &Act) -> bool {
     !matches!(
         act,
-        Act::DeleteRevision { .. } | Act::DeleteOrphan { .. } | Act::Push { .. }
+        Act::DeleteRevision { .. }
+            | Act::DeleteOrphan { .. }
+            | Act::Push { .. }
+            // The phase says that a layout is being changed, and tasks may run while it is.
+            | Act::Rescale(_)
     )
 }
 

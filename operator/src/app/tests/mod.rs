@@ -6,6 +6,8 @@ mod life;
 mod objects;
 mod placement;
 mod refusals;
+mod rescales;
+mod workers;
 mod world;
 
 use serde_json::{Value, json};

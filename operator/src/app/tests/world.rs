@@ -1,6 +1,7 @@
 //! A world in memory: an API server with just enough of its controllers, a broker, workers. Every
 //! write counts, and after a chosen one the operator is dead.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -9,14 +10,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use turbine_crds::app::TurbineApp;
 use turbine_crds::assignment::AssignmentDocument;
-use turbine_crds::control::{TaskState, TaskStatus, Verdict, WorkerStatus};
-use turbine_crds::status::TurbineAppStatus;
+use turbine_crds::control::{RescaleDocument, TaskState, TaskStatus, Verdict, WorkerStatus};
+use turbine_crds::status::{RescaleStep, TurbineAppStatus};
 use turbine_protocol::Category;
 
+use super::workers::Workers;
 use crate::app::{ActError, Memory, Outcome, PassError, Peers, World, diff, pass};
 use crate::cluster::{Cluster, ClusterError, Kind, Propagation};
 use crate::kafka::{
-    Created, KafkaAccess, KafkaFault, KafkaSeen, KafkaView, TopicKept, TopicWanted,
+    BrokerFacts, Created, Grew, KafkaAccess, KafkaFault, KafkaRights, KafkaSeen, KafkaView,
+    LayoutQuestion, SealDone, SealOrder, TopicKept, TopicWanted,
 };
 use crate::signals::{Signal, Signals};
 use crate::workers::{ControlToken, WorkerAnswer, WorkerTarget, WorkersView};
@@ -48,6 +51,27 @@ pub(super) struct State {
     uids: u64,
     /// Kinds that the API server does not let the operator write.
     pub(super) forbidden: BTreeSet<Kind>,
+    pub(super) workers_say: Workers,
+    /// The app's user may not alter topics.
+    pub(super) no_alter: bool,
+    /// Partitions whose receipts the operator sealed.
+    pub(super) sealed: Vec<i32>,
+    /// From this step on nobody reaches this pod.
+    pub(super) dumb_when: Option<(RescaleStep, String)>,
+}
+
+thread_local! {
+    /// Each test runs on a thread of its own.
+    static SECONDS: Cell<i64> = const { Cell::new(1_800_000_000) };
+}
+
+/// Lets time pass.
+pub(super) fn pass_seconds(seconds: i64) {
+    SECONDS.set(SECONDS.get() + seconds);
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(SECONDS.get()).unwrap()
 }
 
 #[derive(Debug, Clone, Default)]
@@ -101,6 +125,45 @@ impl State {
             return Err(dead());
         }
         Ok(())
+    }
+
+    fn unreachable(&self, pod: &str) -> bool {
+        let step = self
+            .get(Kind::TurbineApp, "a")
+            .and_then(|app| serde_json::from_value(app["status"]["rescale"]["step"].clone()).ok());
+        self.workers_say.moods.silent.iter().any(|of| of == pod)
+            || self
+                .dumb_when
+                .as_ref()
+                .is_some_and(|(from, of)| of == pod && step >= Some(*from))
+    }
+
+    /// Before a topic grows its ends are on record, in the status and on every volume, and every old task holds.
+    fn grows_by_the_record(&self) {
+        let app = self.get(Kind::TurbineApp, "a").unwrap();
+        let status: TurbineAppStatus = serde_json::from_value(app["status"].clone()).unwrap();
+        let plan = status.rescale.unwrap();
+        assert_eq!(plan.step, RescaleStep::Growing);
+        let old = usize::try_from(plan.topics[0].from).unwrap();
+        assert_eq!(plan.topics[0].ends.len(), old);
+        assert_eq!(plan.subscriptions[0].holds.len(), old);
+        let claims = self
+            .objects
+            .iter()
+            .filter(|((kind, _, _), _)| *kind == Kind::PersistentVolumeClaim);
+        for (_, claim) in claims {
+            let mark = claim["metadata"]["annotations"]["turbine.dev/rescale"].as_str();
+            let mark: Value = serde_json::from_str(mark.unwrap()).unwrap();
+            assert_eq!(mark["rescale"]["id"], json!(plan.id));
+        }
+    }
+
+    pub(super) fn uids_of(&self, kind: Kind) -> Vec<String> {
+        self.objects
+            .iter()
+            .filter(|((of, _, _), _)| *of == kind)
+            .map(|(_, object)| object["metadata"]["uid"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     fn next_version(&mut self) -> String {
@@ -240,6 +303,9 @@ impl State {
                     }),
                 );
                 let status = worker(&pod, document.as_ref());
+                if let Some(document) = &document {
+                    self.workers_say.assigned(&pod, document);
+                }
                 self.workers.insert(pod, status);
             }
         }
@@ -306,6 +372,7 @@ fn worker(pod: &str, document: Option<&AssignmentDocument>) -> WorkerStatus {
                 halt: None,
             })
             .collect(),
+        rescale: None,
     }
 }
 
@@ -432,6 +499,27 @@ impl Cluster for Memories {
         state.wrote(format!("delete {object}"))
     }
 
+    async fn delete_unchanged(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<(), ClusterError> {
+        let unchanged = self.with(|state| {
+            state.get(kind, name).is_none_or(|live| {
+                live["metadata"]["resourceVersion"].as_str() == Some(resource_version)
+            })
+        });
+        if !unchanged {
+            return Err(ClusterError::Conflict {
+                object: named(kind, namespace, name),
+            });
+        }
+        Cluster::delete(self, kind, namespace, name, uid, Propagation::Background).await
+    }
+
     async fn replace_status(&self, app: &TurbineApp) -> Result<TurbineApp, ClusterError> {
         let mut state = self.0.lock().unwrap();
         state.alive()?;
@@ -497,6 +585,83 @@ impl KafkaView for Memories {
         Ok(Created::Now)
     }
 
+    async fn layout(
+        &self,
+        _: &KafkaAccess,
+        question: &LayoutQuestion,
+    ) -> Result<BrokerFacts, KafkaFault> {
+        let state = self.0.lock().unwrap();
+        if state.kafka_down || state.dead {
+            return Err(silent());
+        }
+        let ends = question.ends_of.iter().map(|topic| {
+            let count = state.topics[topic.as_str()];
+            (
+                topic.to_string(),
+                (0..count).map(|at| 100 + i64::from(at)).collect(),
+            )
+        });
+        let receipts = state.workers_say.receipts.iter();
+        Ok(BrokerFacts {
+            ends: ends.collect(),
+            ends_asked_at: Some(now()),
+            counts: vec![state.topics.clone(); 3],
+            silent: 0,
+            receipts: receipts
+                .filter(|(task, _)| question.receipts_of.contains_key(*task))
+                .map(|(task, of)| (task.clone(), *of))
+                .collect(),
+            rights: KafkaRights {
+                no_alter: if state.no_alter && question.before_growth {
+                    question.topics.iter().map(ToString::to_string).collect()
+                } else {
+                    BTreeSet::new()
+                },
+                no_seal: BTreeSet::new(),
+            },
+            retention_ms: BTreeMap::new(),
+            grown_at: BTreeMap::new(),
+        })
+    }
+
+    async fn grow(&self, _: &KafkaAccess, topic: &str, to: i32) -> Result<Grew, KafkaFault> {
+        let mut state = self.0.lock().unwrap();
+        if state.kafka_down || state.dead {
+            return Err(silent());
+        }
+        state.grows_by_the_record();
+        if state.topics[topic] >= to {
+            return Ok(Grew::Before);
+        }
+        state.topics.insert(topic.to_owned(), to);
+        state
+            .wrote(format!("grow topic {topic}"))
+            .map_err(|_| silent())?;
+        Ok(Grew::Now)
+    }
+
+    async fn seal(&self, _: &KafkaAccess, order: &SealOrder) -> Result<SealDone, KafkaFault> {
+        let mut state = self.0.lock().unwrap();
+        if state.kafka_down || state.dead {
+            return Err(silent());
+        }
+        let receipt = state.workers_say.receipts.get_mut(&order.task).unwrap();
+        if receipt.epoch > order.epoch || (receipt.epoch == order.epoch && !receipt.sealed) {
+            return Ok(SealDone::TooLate {
+                found: receipt.epoch,
+            });
+        }
+        if receipt.epoch == order.epoch {
+            return Ok(SealDone::Before);
+        }
+        (receipt.epoch, receipt.sealed) = (order.epoch, true);
+        state.sealed.push(i32::from(order.task.partition));
+        state
+            .wrote(format!("seal {}", order.task))
+            .map_err(|_| silent())?;
+        Ok(SealDone::Sealed)
+    }
+
     async fn delete(&self, _: &KafkaAccess, topic: &str) -> Result<(), KafkaFault> {
         let mut state = self.0.lock().unwrap();
         if state.kafka_down || state.dead {
@@ -513,8 +678,14 @@ impl KafkaView for Memories {
 impl WorkersView for Memories {
     async fn status(&self, target: &WorkerTarget, _: &ControlToken) -> WorkerAnswer {
         let state = self.0.lock().unwrap();
+        if state.unreachable(&target.pod) {
+            return WorkerAnswer::Silent("no route to it".to_owned());
+        }
         match state.workers.get(&target.pod) {
-            Some(status) => WorkerAnswer::Status(Box::new(status.clone())),
+            Some(status) => WorkerAnswer::Status(Box::new(WorkerStatus {
+                rescale: state.workers_say.says(&target.pod, status),
+                ..status.clone()
+            })),
             None => WorkerAnswer::Silent("no such worker".to_owned()),
         }
     }
@@ -529,9 +700,26 @@ impl WorkersView for Memories {
         if state.dead {
             return Err("dead".to_owned());
         }
+        if state.unreachable(&target.pod) {
+            return Err("no route to it".to_owned());
+        }
         let status = worker(&target.pod, Some(document));
+        state.workers_say.assigned(&target.pod, document);
         state.workers.insert(target.pod.clone(), status);
         Ok(())
+    }
+
+    async fn tell(
+        &self,
+        target: &WorkerTarget,
+        _: &ControlToken,
+        document: &RescaleDocument,
+    ) -> Result<(), String> {
+        let mut state = self.0.lock().unwrap();
+        if state.dead || state.unreachable(&target.pod) {
+            return Err("no route to it".to_owned());
+        }
+        state.workers_say.tell(&target.pod, document)
     }
 }
 
@@ -571,7 +759,7 @@ impl Memories {
             peers: Arc::new(self.clone()),
             signals: Arc::new(self.clone()),
             default_image: Some("turbine-worker:test".to_owned()),
-            clock: || Timestamp::from_second(1_800_000_000).unwrap(),
+            clock: now,
             memory: Memory::default(),
         }
     }

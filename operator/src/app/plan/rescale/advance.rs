@@ -3,6 +3,7 @@
 use turbine_crds::status::{LayoutStatus, RescaleStatus, RescaleStep};
 
 use super::growth::{announced, growing, requested, topic_grown};
+use super::movement::named;
 use super::moving::{draining, started, stopped};
 use super::next::Journal;
 use super::release::{old_state_released, verified};
@@ -27,7 +28,7 @@ pub(super) fn advance(
         RescaleStep::Draining => draining(world, plan).map(with),
         RescaleStep::Stopped => stopped(world, plan).map(with),
         RescaleStep::StateMoved => Ok(Journal {
-            layout: new_layout(layout, plan),
+            layout: new_layout(world, layout, plan),
             rescale: after(world, plan, RescaleStep::Started),
         }),
         RescaleStep::Started => started(world, plan).map(with),
@@ -54,16 +55,29 @@ pub(super) fn after(world: &World, plan: &RescaleStatus, step: RescaleStep) -> R
 }
 
 /// The layout that the plan makes. Every store of it is a new one, also where its pod stays: a sealed receipt is
-/// followed only by one of a later store epoch.
-fn new_layout(layout: &LayoutStatus, plan: &RescaleStatus) -> LayoutStatus {
+/// followed only by one of a later store epoch. What the plan does not move stays on its pods, however many there are now.
+fn new_layout(world: &World, layout: &LayoutStatus, plan: &RescaleStatus) -> LayoutStatus {
     let mut layout = layout.clone();
     layout.epoch = plan.epoch;
     layout.replicas = plan.to_replicas;
     for laid in &mut layout.subscriptions {
-        if let Some(of) = plan.subscriptions.iter().find(|of| of.name == laid.name) {
-            laid.partitions = of.to;
-            laid.store_epoch = plan.epoch;
+        match plan.subscriptions.iter().find(|of| of.name == laid.name) {
+            Some(of) => {
+                laid.partitions = of.to;
+                laid.store_epoch = plan.epoch;
+                laid.pods.clone_from(&of.pods);
+            }
+            None => laid.pods = placed(world, &laid.name, laid.partitions),
         }
     }
     layout
+}
+
+/// Pods of the tasks of a subscription by the layout that still is.
+pub(super) fn placed(world: &World, subscription: &str, partitions: i32) -> Vec<i32> {
+    let pods = (0..partitions).filter_map(|partition| {
+        let task = named(subscription, partition)?;
+        world.placement.get(&task).copied()
+    });
+    pods.collect()
 }

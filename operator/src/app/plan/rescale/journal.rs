@@ -62,6 +62,12 @@ fn check_topic(plan: &RescaleStatus, of: &RescaleTopic) -> Result<(), DamagedPla
         at(ends),
     )?;
     length(
+        &format!("proposed of topic `{name}`"),
+        of.proposed.len(),
+        of.from,
+        false,
+    )?;
+    length(
         &format!("closes of topic `{name}`"),
         of.closes.len(),
         of.from,

@@ -27,10 +27,11 @@ mod wait;
 mod world;
 
 pub use checks::{refusals, warnings};
+pub use closing::proposal_due;
 pub use dry_run::{DryRun, dry_run};
 pub use journal::{DamagedPlan, check};
 pub use movement::{Move, moves};
-pub use next::{Act, Journal, Next, decide};
+pub use next::{Act, Journal, Next, decide, replicas};
 pub use progress::{blocked, shown};
 pub use refusal::{Refusal, Warning};
 pub use step::{next as next_steps, table as step_table};
@@ -38,5 +39,5 @@ pub use target::{Target, target};
 pub use wait::Wait;
 pub use world::{
     BrokerFacts, ClaimFacts, CopyAhead, Hold, KafkaRights, Manifest, PodFacts, ReceiptFacts,
-    SetFacts, StopWord, TailWord, TaskWord, Wanted, WantedSubscription, WorkerWord, World,
+    SetFacts, StopWord, TaskWord, Wanted, WantedSubscription, WorkerWord, World,
 };

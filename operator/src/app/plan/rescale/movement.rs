@@ -95,8 +95,12 @@ pub(super) fn word<'a>(
 
 /// The name of a task; none of a subscription or partition that no layout can hold.
 pub(super) fn task(of: &RescaleSubscription, partition: i32) -> Option<Task> {
+    named(&of.name, partition)
+}
+
+pub(super) fn named(subscription: &str, partition: i32) -> Option<Task> {
     Some(Task {
-        subscription: of.name.parse().ok()?,
+        subscription: subscription.parse().ok()?,
         partition: Partition::try_from(partition).ok()?,
     })
 }

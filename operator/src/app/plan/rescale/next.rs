@@ -1,5 +1,6 @@
 //! The next record or the next acts.
 
+use serde::{Deserialize, Serialize};
 use turbine_crds::app::OnDelete;
 use turbine_crds::status::{LayoutStatus, RescaleStatus, RescaleStep};
 use turbine_protocol::layout::Task;
@@ -14,7 +15,7 @@ use super::wait::Wait;
 use super::world::{PodFacts, World};
 
 /// What is on record: written together, with `replace_status` under the resourceVersion that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Journal {
     pub layout: LayoutStatus,
     pub rescale: RescaleStatus,
@@ -79,6 +80,16 @@ pub enum Act {
 /// Decides from the record and the world, and from nothing else.
 #[must_use]
 pub fn decide(world: &World) -> Next {
+    match next(world) {
+        Next::Record(mut journal) => {
+            journal.rescale.id.clone_from(&world.fresh);
+            Next::Record(journal)
+        }
+        next @ (Next::Rest | Next::Refuse(_) | Next::Act(_) | Next::Wait(_)) => next,
+    }
+}
+
+fn next(world: &World) -> Next {
     // Deletion wins over every step; what it takes is not a matter of the layout.
     if world.wanted.deleting {
         return Next::Rest;
@@ -91,7 +102,8 @@ pub fn decide(world: &World) -> Next {
     let (stored, layout) = match (&world.rescale, &world.layout, newest) {
         // What volumes carry was in the status before. If only the view is old, the status has changed since it was read, and the
         // record is not taken; if the status itself is (a backup was restored), nothing else would ever bring it forward.
-        (Some(stored), layout, Some(mark)) if mark.rescale.number() > stored.number() => {
+        // Of two records of one number only the one on the volumes can have been followed.
+        (Some(stored), layout, Some(mark)) if overrules(&mark.rescale, stored) => {
             return rebuild(layout.as_ref(), mark);
         }
         (Some(stored), Some(layout), _) => (stored, layout),
@@ -101,6 +113,15 @@ pub fn decide(world: &World) -> Next {
     };
     if let Err(damaged) = check(stored) {
         return Next::Wait(Wait::Damaged(damaged));
+    }
+    if let Some(version) = heard_otherwise(world, stored) {
+        return Next::Record(Box::new(Journal {
+            layout: layout.clone(),
+            rescale: RescaleStatus {
+                version: version.saturating_add(1),
+                ..stored.clone()
+            },
+        }));
     }
     let unmarked = marks(world, layout, stored);
     if !unmarked.is_empty() {
@@ -146,6 +167,28 @@ fn rebuild(layout: Option<&LayoutStatus>, mark: &Journal) -> Next {
     }))
 }
 
+fn overrules(mark: &RescaleStatus, stored: &RescaleStatus) -> bool {
+    mark.number() > stored.number() || (mark.number() == stored.number() && mark.id != stored.id)
+}
+
+/// The highest version of this plan that a worker heard, if it is above the stored one or another record of its number: it would not
+/// listen to the stored one.
+fn heard_otherwise(world: &World, stored: &RescaleStatus) -> Option<i64> {
+    let heard = world.pods.values().filter_map(|facts| match facts {
+        PodFacts::Answers(word) => Some(word),
+        PodFacts::Silent(_) => None,
+    });
+    heard
+        .filter(|word| {
+            let (epoch, version) = word.heard;
+            epoch == stored.epoch
+                && (version > stored.version
+                    || (version == stored.version && word.heard_id != stored.id))
+        })
+        .map(|word| word.heard.1)
+        .max()
+}
+
 /// The record on each claim that does not carry it.
 fn marks(world: &World, layout: &LayoutStatus, stored: &RescaleStatus) -> Vec<Act> {
     let mark = Journal {
@@ -156,13 +199,8 @@ fn marks(world: &World, layout: &LayoutStatus, stored: &RescaleStatus) -> Vec<Ac
     world
         .claims
         .values()
-        // A layout that grew after the plan's end is written there by those who grow it.
-        .filter(|claim| {
-            claim
-                .mark
-                .as_ref()
-                .is_none_or(|of| of.rescale != mark.rescale)
-        })
+        // The layout counts as well: a subscription that was added since is known from there alone, once a status is emptied.
+        .filter(|claim| claim.mark.as_ref() != Some(&mark))
         .map(|claim| Act::Mark {
             claim: claim.name.clone(),
             uid: claim.uid.clone(),
@@ -256,12 +294,21 @@ fn seals(world: &World, plan: &RescaleStatus) -> Vec<Act> {
     acts
 }
 
-/// Further pods are made once there is no way back; pods go once their volumes are empty on record.
+/// Pods that there are to be: further ones are made once there is no way back, and go once their volumes are empty on record.
+#[must_use]
+pub fn replicas(plan: &RescaleStatus) -> i32 {
+    if plan.step < RescaleStep::TopicGrown || plan.step == RescaleStep::Undone {
+        plan.from_replicas
+    } else if plan.step >= RescaleStep::OldStateReleased && emptied(plan) {
+        plan.to_replicas
+    } else {
+        plan.from_replicas.max(plan.to_replicas)
+    }
+}
+
 fn resize(world: &World, plan: &RescaleStatus) -> Option<Act> {
     let set = world.set.as_ref()?;
-    let most = plan.from_replicas.max(plan.to_replicas);
-    let shrinks = plan.step == RescaleStep::OldStateReleased && emptied(plan);
-    let replicas = if shrinks { plan.to_replicas } else { most };
+    let replicas = replicas(plan);
     let due = plan.step >= RescaleStep::TopicGrown && set.replicas != replicas;
     due.then(|| Act::Resize {
         uid: set.uid.clone(),

@@ -1,6 +1,7 @@
 //! What is shown of a plan: what it waits for, how far its tasks are, and what the condition `RescaleBlocked` says.
 
 use turbine_crds::status::{RescaleStatus, RescaleStep, RescaleTask};
+use turbine_protocol::rescale::Closing;
 
 use super::movement::word;
 use super::next::Next;
@@ -64,12 +65,20 @@ fn tasks(world: &World, plan: &RescaleStatus) -> Vec<RescaleTask> {
     let tasks = plan.subscriptions.iter().flat_map(|of| {
         (0..).zip(&of.pods).filter_map(|(partition, pod)| {
             let word = word(world, of, partition, *pod)?;
-            let open_tails = word.tails.values().filter(|tail| !tail.closed).count();
+            let open_tails = open_tails(partition, word);
             let moving = plan.step < RescaleStep::StateMoved && word.bytes_to_move > 0;
             (moving || open_tails > 0).then(|| progress(&of.name, partition, word, open_tails))
         })
     });
     tasks.take(MOST_TASKS).collect()
+}
+
+/// Old partitions other than its own whose end is not known to it yet.
+fn open_tails(partition: i32, word: &TaskWord) -> usize {
+    let tails = word.closing.iter().filter(|(old, _)| **old != partition);
+    tails
+        .filter(|(_, closing)| !matches!(closing, Closing::Closed(_)))
+        .count()
 }
 
 fn progress(subscription: &str, partition: i32, word: &TaskWord, open_tails: usize) -> RescaleTask {

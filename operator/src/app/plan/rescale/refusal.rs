@@ -46,6 +46,11 @@ pub enum Refusal {
         replicas: i32,
     },
     #[error(
+        "subscription {subscription} left the spec and its state lies on pods that would go: put it back until this has settled, or set \
+         spec.replicas back to {replicas}"
+    )]
+    StateLeftBehind { subscription: String, replicas: i32 },
+    #[error(
         "topic `{topic}` does not exist: create it again with {laid} partitions, or delete the subscription"
     )]
     TopicGone { topic: String, laid: i32 },
@@ -115,6 +120,7 @@ impl Refusal {
             Self::CountNotLarger { .. } => "PartitionCountNotLarger",
             Self::CountsDiffer { .. } => "PartitionCountsDiffer",
             Self::GrownOtherwise { .. } => "TopicGrownOtherwise",
+            Self::StateLeftBehind { .. } => "StateLeftBehind",
             Self::TopicGone { .. } => "InputTopicMissing",
             Self::Unkeyed { .. } => "Unkeyed",
             Self::HashUndeclared { .. } => "PartitionHashUndeclared",
@@ -145,6 +151,7 @@ impl Refusal {
             | Self::CountsDiffer { .. }
             | Self::GrownOtherwise { .. }
             | Self::LayoutNotDivisor { .. }
+            | Self::StateLeftBehind { .. }
             | Self::TopicGone { .. }
             | Self::Unkeyed { .. }
             | Self::HashUndeclared { .. }

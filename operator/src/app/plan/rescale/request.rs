@@ -11,7 +11,7 @@ use super::checks::refusals;
 use super::movement::task;
 use super::next::{Journal, Next};
 use super::target::{Target, laid, readers, target};
-use super::world::World;
+use super::world::{PodFacts, World};
 
 /// The first record of a plan, if something is asked for and nothing refused.
 pub(super) fn request(world: &World, layout: &LayoutStatus) -> Next {
@@ -43,6 +43,8 @@ pub(super) fn plan(world: &World, layout: &LayoutStatus, target: &Target) -> Res
             foreign: target.grown.contains(name),
             ends: Vec::new(),
             grown_at: None,
+            proposed: Vec::new(),
+            proposed_at: None,
             closes: Vec::new(),
         })
     });
@@ -76,6 +78,7 @@ pub(super) fn plan(world: &World, layout: &LayoutStatus, target: &Target) -> Res
     RescaleStatus {
         epoch: highest_epoch(world, layout).saturating_add(1),
         version: 1,
+        id: world.fresh.clone(),
         generation: world.wanted.generation,
         step: RescaleStep::Requested,
         step_since: world.now,
@@ -129,9 +132,14 @@ fn highest_epoch(world: &World, layout: &LayoutStatus) -> i64 {
         .broker
         .iter()
         .flat_map(|broker| broker.receipts.values().map(|of| of.epoch));
+    let heard = world.pods.values().filter_map(|facts| match facts {
+        PodFacts::Answers(word) => Some(word.heard.0),
+        PodFacts::Silent(_) => None,
+    });
     marks
         .flat_map(|mark| [mark.rescale.epoch, mark.layout.epoch])
         .chain(receipts)
+        .chain(heard)
         .chain(world.rescale.iter().map(|of| of.epoch))
         .fold(layout.epoch, i64::max)
 }

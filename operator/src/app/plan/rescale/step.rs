@@ -60,7 +60,7 @@ fn row(step: RescaleStep) -> Row {
         RescaleStep::Draining => (
             "the order to stop, the time of the growth",
             "tasks are stopped; exactly once: their receipts are sealed",
-            "each old task is sealed, or at least once: said where it stopped, or is proven ended",
+            "exactly once: each old task is sealed; at least once: each said where it stopped",
         ),
         RescaleStep::Stopped => (
             "where each old task stopped",
@@ -79,7 +79,7 @@ fn row(step: RescaleStep) -> Row {
         ),
         RescaleStep::Verified => ("when the pause ended", "", "the volumes that go are known"),
         RescaleStep::OldStateReleased => (
-            "volumes that go, which of them are empty, where each old partition closes",
+            "volumes that go, which of them are empty, the proposed and the agreed end of each old partition",
             "old stores, then pods, then their volumes (if asked for) are removed",
             "all are gone, tails are closed, moved-in cursors have caught up",
         ),

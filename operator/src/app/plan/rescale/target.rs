@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use turbine_crds::status::LayoutStatus;
 use turbine_keygroups::PartitionCount;
 
+use super::advance::placed;
 use super::refusal::Refusal;
 use super::world::{Wanted, WantedSubscription, World};
 
@@ -41,6 +42,9 @@ pub fn target(world: &World, layout: &LayoutStatus) -> Result<Option<Target>, Ve
             Err(refusal) => refusals.push(refusal),
         }
     }
+    if target.replicas < layout.replicas {
+        refusals.extend(left_behind(world, layout, target.replicas));
+    }
     if target.replicas != layout.replicas {
         // By the whole hash nothing moves between pods but to a valid count.
         let stays = laid(layout, &world.wanted)
@@ -63,6 +67,24 @@ pub fn target(world: &World, layout: &LayoutStatus) -> Result<Option<Target>, Ve
         (true, false) => Ok(None),
         (true, true) => Ok(Some(target)),
     }
+}
+
+/// State of subscriptions that left the spec, on pods that would go: nobody runs that could give it away.
+fn left_behind(world: &World, layout: &LayoutStatus, replicas: i32) -> Vec<Refusal> {
+    let resting = layout.subscriptions.iter().filter(|of| {
+        let mut wanted = world.wanted.subscriptions.iter();
+        !wanted.any(|wanted| wanted.name == of.name)
+    });
+    resting
+        .filter(|of| {
+            let pods = placed(world, &of.name, of.partitions);
+            pods.iter().any(|pod| *pod >= replicas)
+        })
+        .map(|of| Refusal::StateLeftBehind {
+            subscription: of.name.clone(),
+            replicas: layout.replicas,
+        })
+        .collect()
 }
 
 /// Topics of subscriptions that run, with the count of the layout.

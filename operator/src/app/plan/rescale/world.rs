@@ -6,19 +6,23 @@ use jiff::Timestamp;
 use turbine_crds::app::OnDelete;
 use turbine_crds::status::{LayoutStatus, RescaleStatus};
 use turbine_protocol::layout::Task;
+use turbine_protocol::rescale::Closing;
 
 use super::next::Journal;
+pub use crate::kafka::{BrokerFacts, KafkaRights, ReceiptFacts};
 
 /// Everything a step is decided from.
 #[derive(Debug, Clone)]
 pub struct World {
     pub now: Timestamp,
+    /// Id of a record that may be made now.
+    pub fresh: String,
     pub wanted: Wanted,
     /// The layout on record. `None`: the status was emptied.
     pub layout: Option<LayoutStatus>,
     /// The plan on record.
     pub rescale: Option<RescaleStatus>,
-    /// Ordinal of the pod of each task of the layout.
+    /// Ordinal of the pod of each task of the layout, those of subscriptions that do not run included.
     pub placement: BTreeMap<Task, i32>,
     /// `Err`: why Kafka could not be asked.
     pub broker: Result<BrokerFacts, String>,
@@ -57,76 +61,6 @@ pub struct WantedSubscription {
     pub out_of_orderness_ms: u64,
 }
 
-/// What the brokers answered, in the order in which they were asked: the ends first, then the counts. So a
-/// count that is still the old one proves that the ends were read before any growth.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BrokerFacts {
-    /// High watermark of each partition, by topic.
-    pub ends: BTreeMap<String, Vec<i64>>,
-    /// Partition counts as each broker has them, by topic. Asked after the ends.
-    pub counts: Vec<BTreeMap<String, i32>>,
-    /// Brokers that did not answer.
-    pub silent: u32,
-    /// Committed receipts, by task, read when no transaction of the task was open.
-    pub receipts: BTreeMap<Task, ReceiptFacts>,
-    pub rights: KafkaRights,
-    /// Milliseconds for which topics keep records; a topic without a bound is not in here.
-    pub retention_ms: BTreeMap<String, u64>,
-    /// When topics were last grown outside of the plan on record, if that is known.
-    pub grown_at: BTreeMap<String, Timestamp>,
-}
-
-impl BrokerFacts {
-    /// Whether every broker answered, and each of them this count.
-    pub fn all_answer(&self, topic: &str, count: i32) -> bool {
-        self.silent == 0
-            && !self.counts.is_empty()
-            && self.counts.iter().all(|of| of.get(topic) == Some(&count))
-    }
-
-    /// Whether a broker answered this count.
-    pub fn any_answers(&self, topic: &str, count: i32) -> bool {
-        self.counts.iter().any(|of| of.get(topic) == Some(&count))
-    }
-
-    /// The highest count that a broker answered: topics only grow.
-    pub fn count(&self, topic: &str) -> Option<i32> {
-        self.counts
-            .iter()
-            .filter_map(|of| of.get(topic))
-            .max()
-            .copied()
-    }
-
-    /// A count that is none of the two.
-    pub fn third(&self, topic: &str, from: i32, to: i32) -> Option<i32> {
-        self.counts
-            .iter()
-            .filter_map(|of| of.get(topic).copied())
-            .find(|count| ![from, to].contains(count))
-    }
-}
-
-/// What the operator's user may do at the brokers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KafkaRights {
-    /// Topics that it may not alter.
-    pub no_alter: BTreeSet<String>,
-    /// Tasks whose transactional id it may not initialise.
-    pub no_seal: BTreeSet<Task>,
-}
-
-/// The receipt in the committed offset of a task's own partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ReceiptFacts {
-    /// Its store epoch; of a sealed receipt, the epoch of the plan that sealed it.
-    pub epoch: i64,
-    pub sealed: bool,
-    /// Number of the commit.
-    pub number: i64,
-    pub offset: i64,
-}
-
 /// What is known of a worker pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodFacts {
@@ -140,6 +74,8 @@ pub enum PodFacts {
 pub struct WorkerWord {
     /// Epoch and version of the newest plan that it follows.
     pub heard: (i64, i64),
+    /// Id of that record.
+    pub heard_id: String,
     pub tasks: BTreeMap<Task, TaskWord>,
     pub copied: CopyAhead,
     /// Bytes free on its volume; `None` if it cannot say.
@@ -164,8 +100,8 @@ pub struct TaskWord {
     pub stopped: Option<StopWord>,
     /// The store that was pulled, once it is whole and synced.
     pub manifest: Option<Manifest>,
-    /// By old partition that gives it keys.
-    pub tails: BTreeMap<i32, TailWord>,
+    /// By old partition that it reads, its own included: how it stands with the end there.
+    pub closing: BTreeMap<i32, Closing>,
     pub moved_in_open: bool,
     pub state_bytes: u64,
     /// Of a new store: what it takes from other pods, and what of it is here.
@@ -204,16 +140,6 @@ pub struct Manifest {
     pub checksum: String,
     /// Key groups taken, by old partition.
     pub parts: BTreeMap<i32, u32>,
-}
-
-/// How a reader stands with a tail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TailWord {
-    /// It has read all that lay in front of the end as asked then.
-    pub read_to_end_of: Option<Timestamp>,
-    /// When it last read a record of the old placement.
-    pub old_seen_at: Option<Timestamp>,
-    pub closed: bool,
 }
 
 /// A claim as it was read in this pass.

@@ -7,8 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use turbine_crds::app::OnDelete;
-use turbine_crds::status::{LayoutStatus, LayoutSubscription, RescaleStatus, RescaleStep};
+use turbine_crds::status::{
+    LayoutStatus, LayoutSubscription, RescaleStatus, RescaleStep, RescaleSubscription,
+};
 use turbine_protocol::layout::Task;
+use turbine_protocol::rescale::{Closing, Moment};
 
 use super::*;
 
@@ -32,6 +35,7 @@ fn world() -> World {
         let tasks = (0..4).filter(|partition| partition % 2 == pod);
         let word = WorkerWord {
             heard: (0, 0),
+            heard_id: String::new(),
             tasks: tasks
                 .map(|partition| {
                     let word = TaskWord {
@@ -59,6 +63,7 @@ fn world() -> World {
     };
     World {
         now: at(0),
+        fresh: "record".to_owned(),
         wanted: Wanted {
             generation: 5,
             deleting: false,
@@ -86,6 +91,7 @@ fn world() -> World {
                 topic: TOPIC.to_owned(),
                 partitions: 4,
                 store_epoch: 3,
+                pods: Vec::new(),
             }],
         }),
         rescale: None,
@@ -149,6 +155,7 @@ fn put(world: &mut World, journal: Journal) -> RescaleStatus {
     for facts in world.pods.values_mut() {
         if let PodFacts::Answers(word) = facts {
             word.heard = journal.rescale.number();
+            word.heard_id.clone_from(&journal.rescale.id);
         }
     }
     world.layout = Some(journal.layout);

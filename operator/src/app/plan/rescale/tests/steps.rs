@@ -278,60 +278,182 @@ fn a_volume_is_not_touched_before_its_emptiness_is_on_record() {
     assert_eq!(decide(&world), Next::Act(vec![delete]));
 }
 
-/// The growth was at 0, a producer may use the old count for 600 s and try a record again for 120 s.
-#[test]
-fn a_tail_closes_when_all_its_readers_found_it_quiet_for_long_enough() {
+/// A world in which the new tasks run and the old state is being released. The growth was at 0, a producer may use the old count for
+/// 600 s and try a record again for 120 s.
+fn released() -> World {
     let mut world = draining();
     let mut plan = world.rescale.clone().unwrap();
     plan.step = RescaleStep::OldStateReleased;
     plan.subscriptions[0].stops = vec![20; 4];
     plan.subscriptions[0].manifests = vec!["sum".to_owned(); 8];
     let layout = world.layout.clone().unwrap();
-    put(
-        &mut world,
-        Journal {
-            layout,
-            rescale: plan.clone(),
-        },
-    );
+    let rescale = plan.clone();
+    put(&mut world, Journal { layout, rescale });
     for (partition, pod) in (0..).zip(&plan.subscriptions[0].pods) {
         word(&mut world, *pod)
             .tasks
             .entry(task(partition))
             .or_default();
     }
-    world.now = at(2000);
-    broker(&mut world)
-        .ends
-        .insert(TOPIC.to_owned(), vec![50; 8]);
-    // Of partition 2 the groups of 6 move to 6.
-    let tail = |world: &mut World, read: i64, seen: Option<i64>| {
-        let pod = plan.subscriptions[0].pods[6];
-        let word = TailWord {
-            read_to_end_of: Some(at(read)),
-            old_seen_at: seen.map(at),
-            closed: false,
-        };
-        word_of(world, pod, 6).tails.insert(2, word);
+    world
+}
+
+fn ask_for_ends(world: &mut World, end: i64, seconds: i64) {
+    world.now = at(seconds);
+    let broker = broker(world);
+    broker.ends.insert(TOPIC.to_owned(), vec![end; 8]);
+    broker.ends_asked_at = Some(at(seconds));
+}
+
+#[test]
+fn an_end_is_proposed_once_producers_must_have_refreshed_and_not_all_the_time() {
+    let mut world = released();
+    ask_for_ends(&mut world, 50, 719);
+    assert!(
+        matches!(decide(&world), Next::Wait(Wait::OldState(_))),
+        "{:?}",
+        decide(&world)
+    );
+    ask_for_ends(&mut world, 50, 720);
+    let plan = store(&mut world);
+    assert_eq!(plan.topics[0].proposed, [50; 4]);
+    assert_eq!(plan.topics[0].proposed_at, Some(at(720)));
+    ask_for_ends(&mut world, 60, 839);
+    assert!(
+        matches!(decide(&world), Next::Wait(_)),
+        "{:?}",
+        decide(&world)
+    );
+    // A reader that met a record of the old placement in between agrees to a later one alone.
+    ask_for_ends(&mut world, 60, 840);
+    assert_eq!(store(&mut world).topics[0].proposed, [60; 4]);
+}
+
+#[test]
+fn an_end_is_on_record_when_its_own_task_and_all_with_a_tail_have_agreed_to_it() {
+    let mut world = released();
+    ask_for_ends(&mut world, 50, 720);
+    let plan = store(&mut world);
+    let pods = plan.subscriptions[0].pods.clone();
+    let agreed = |end: i64, seconds| Closing::Agreed {
+        end: end.try_into().unwrap(),
+        asked_at: Moment(at(seconds).as_millisecond()),
     };
     let closes = |world: &World| match decide(world) {
         Next::Record(journal) => journal.rescale.topics[0].closes.clone(),
-        _ => Vec::new(),
+        Next::Rest | Next::Refuse(_) | Next::Act(_) | Next::Wait(_) => Vec::new(),
     };
-    for (read, seen, closed) in [
-        (719, None, false),
-        (720, None, true),
-        (720, Some(1), false),
-        (721, Some(1), true),
-    ] {
-        tail(&mut world, read, seen);
-        let expected = if closed {
-            vec![-1, -1, 50, -1]
-        } else {
-            Vec::new()
-        };
-        assert_eq!(closes(&world), expected, "{read} {seen:?}");
+    // Partition 2 is read by its own task, and by 6, which half of its keys move to.
+    let say = |world: &mut World, reader: i32, closing| {
+        let pod = pods[usize::try_from(reader).unwrap()];
+        word_of(world, pod, reader).closing.insert(2, closing);
+    };
+    say(&mut world, 6, agreed(50, 720));
+    assert_eq!(closes(&world), Vec::<i64>::new());
+    for other in [Closing::Open, agreed(49, 720), agreed(50, 719)] {
+        say(&mut world, 2, other);
+        assert_eq!(closes(&world), Vec::<i64>::new(), "{other:?}");
     }
+    say(&mut world, 2, agreed(50, 720));
+    assert_eq!(closes(&world), [-1, -1, 50, -1]);
+}
+
+#[test]
+fn of_two_records_of_one_number_the_one_on_the_volumes_holds() {
+    let mut world = draining();
+    let stored = world.rescale.clone().unwrap();
+    let marked = RescaleStatus {
+        id: "another".to_owned(),
+        ..stored.clone()
+    };
+    let claim = world.claims.get_mut(&1).unwrap();
+    claim.mark.as_mut().unwrap().rescale = marked.clone();
+    let Next::Record(journal) = decide(&world) else {
+        panic!("{:?}", decide(&world));
+    };
+    let expected = RescaleStatus {
+        version: stored.version + 2,
+        id: "record".to_owned(),
+        ..marked
+    };
+    assert_eq!(journal.rescale, expected);
+}
+
+#[test]
+fn workers_that_heard_another_record_of_this_number_are_overruled() {
+    let mut world = draining();
+    let stored = world.rescale.clone().unwrap();
+    for (version, id) in [(stored.version, "another"), (stored.version + 3, "record")] {
+        let mut world = world.clone();
+        word(&mut world, 1).heard = (stored.epoch, version);
+        word(&mut world, 1).heard_id = id.to_owned();
+        assert_eq!(store(&mut world).version, version + 1);
+    }
+    word(&mut world, 1).heard = (stored.epoch, stored.version - 1);
+    assert!(matches!(decide(&world), Next::Act(_)));
+}
+
+#[test]
+fn a_subscription_that_was_added_after_the_plan_is_on_the_volumes_as_well() {
+    let mut world = released();
+    let mut layout = world.layout.clone().unwrap();
+    layout.subscriptions.push(LayoutSubscription {
+        name: "later".to_owned(),
+        topic: "other".to_owned(),
+        partitions: 2,
+        store_epoch: 5,
+        pods: Vec::new(),
+    });
+    world.layout = Some(layout.clone());
+    let Next::Act(acts) = decide(&world) else {
+        panic!("{:?}", decide(&world));
+    };
+    assert_eq!(acts.len(), 2);
+    for act in acts {
+        assert!(matches!(act, Act::Mark { mark, .. } if mark.layout == layout));
+    }
+}
+
+#[test]
+fn what_a_plan_does_not_move_stays_on_its_pods() {
+    let mut world = draining();
+    let plan = world.rescale.clone().unwrap();
+    let mut layout = world.layout.clone().unwrap();
+    layout.subscriptions.push(LayoutSubscription {
+        name: "other".to_owned(),
+        topic: "other".to_owned(),
+        partitions: 2,
+        store_epoch: 2,
+        pods: Vec::new(),
+    });
+    for (partition, pod) in [(0, 1), (1, 0)] {
+        let task = Task {
+            subscription: "other".parse().unwrap(),
+            partition: partition.try_into().unwrap(),
+        };
+        world.placement.insert(task, pod);
+    }
+    let rescale = RescaleStatus {
+        step: RescaleStep::StateMoved,
+        subscriptions: vec![RescaleSubscription {
+            stops: vec![20; 4],
+            manifests: vec!["sum".to_owned(); 8],
+            ..plan.subscriptions[0].clone()
+        }],
+        ..plan.clone()
+    };
+    put(&mut world, Journal { layout, rescale });
+    store(&mut world);
+    let laid = world.layout.unwrap();
+    assert_eq!((laid.epoch, laid.replicas), (4, 2));
+    let of = |at: usize| {
+        (
+            laid.subscriptions[at].store_epoch,
+            laid.subscriptions[at].pods.clone(),
+        )
+    };
+    assert_eq!(of(0), (4, plan.subscriptions[0].pods.clone()));
+    assert_eq!(of(1), (2, vec![1, 0]));
 }
 
 fn word_of(world: &mut World, pod: i32, partition: i32) -> &mut TaskWord {
