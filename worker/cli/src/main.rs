@@ -19,6 +19,7 @@ mod patient;
 mod placement;
 mod produce;
 mod progress;
+mod rescale;
 mod store;
 mod table;
 mod validate;
@@ -29,12 +30,13 @@ use dlq::DlqVerb;
 use patient::Patient;
 use placement::PlacementVerb;
 use produce::ProduceArgs;
+use rescale::RescaleArgs;
 use store::StoreVerb;
 
 /// Check, explain and install `TurbineApps`; predict, prove and compare placements.
 ///
-/// `placement verify`, `produce` and `dlq` need a broker, `placement clear` of a running app needs its cluster; nothing else needs
-/// either.
+/// `placement verify`, `produce` and `dlq` need a broker, `rescale` and `placement clear` of a running app need its cluster; nothing
+/// else needs either.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -51,6 +53,7 @@ Examples:
   turbine-cli produce --bootstrap kafka:9092 --topic events --file events.tsv
   turbine-cli dlq list --bootstrap kafka:9092 --topic events-dlq
   turbine-cli dlq replay --bootstrap kafka:9092 --topic events-dlq --since 2h --dry-run
+  turbine-cli rescale fraud --subscription per-tenant --to 24 --wait
   turbine-cli store verify --state /var/lib/turbine
   turbine-cli assignment simulate --topic orders:12 --topic payments:12 --members 3"
 )]
@@ -121,6 +124,19 @@ Examples:
     /// Look at dead letters, and write them back to where they came from
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(DlqVerb),
+    /// Give a running app another partition count or another number of workers
+    ///
+    /// The spec is changed, as `kubectl edit` would: state moves between the workers while producers go on. What would
+    /// happen --dry-run says, by the word of the app's operator. A topic cannot shrink again.
+    ///
+    /// The exit code is 0 if the change was asked for, with --wait if every task runs on its new place, 1 if it was refused or
+    /// taken back, else 2.
+    #[command(after_help = "\
+Examples:
+  turbine-cli rescale fraud --subscription per-tenant --to 24 --dry-run
+  turbine-cli rescale fraud --subscription per-tenant --to 24 --wait
+  turbine-cli rescale fraud --replicas 5 --namespace payments")]
+    Rescale(RescaleArgs),
     /// Look into the stores of a stopped worker, and prove that they are whole
     #[command(subcommand, arg_required_else_help = true)]
     Store(StoreVerb),
@@ -137,6 +153,7 @@ impl Verb {
             Self::Placement(_)
             | Self::Produce(_)
             | Self::Dlq(_)
+            | Self::Rescale(_)
             | Self::Store(_)
             | Self::Assignment(_) => UNDECIDED,
         }
@@ -157,6 +174,7 @@ fn main() -> ExitCode {
         Verb::Placement(verb) => placement::run(verb, &mut out, &mut err),
         Verb::Produce(arguments) => produce::run(arguments, &mut out, &mut err),
         Verb::Dlq(verb) => dlq::run(verb, &mut out, &mut err),
+        Verb::Rescale(arguments) => rescale::run(arguments, &mut out, &mut err),
         Verb::Store(verb) => store::run(verb, &mut out, &mut err),
         Verb::Assignment(verb) => assignment::run(verb, &mut out),
     };
